@@ -39,9 +39,11 @@ interface Options {
   signal?: AbortSignal;
   /** Whether a 401 is an answer, and not the end of the session. */
   isLogin?: boolean;
+  /** Whether the server was busy the first time. */
+  isAgain?: boolean;
 }
 
-async function request(method: string, path: string, options: Options = {}): Promise<Response> {
+export async function request(method: string, path: string, options: Options = {}): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json", "X-Prowess": "1" };
   let body: BodyInit | null = null;
   if (options.json !== undefined) {
@@ -60,6 +62,11 @@ async function request(method: string, path: string, options: Options = {}): Pro
     throw new ApiError(0, "offline", "The server cannot be reached.");
   }
   if (response.ok) return response;
+  // Such as a search while another tab searches.
+  if (response.status === 429 && response.headers.get("Retry-After") === "1" && !options.isAgain) {
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    return request(method, path, { ...options, isAgain: true });
+  }
   if (response.status === 401 && !options.isLogin) signedOut();
   throw await failure(response);
 }

@@ -1,4 +1,5 @@
 import { expect, test, vi } from "vitest";
+import { request } from "../src/api";
 import { draftOf, idToSend, keepDraft, triedId, wasSent } from "../src/drafts";
 import { nextWait } from "../src/hooks";
 import { newId } from "../src/id";
@@ -39,4 +40,21 @@ test("the page asks less and less often while nothing happens", () => {
 test("a file that is too large is told with the limit", () => {
   expect(tooLarge(64 << 20)).toBeNull();
   expect(tooLarge(80_000_000)).toBe("it has 80 MB, and the server takes files of up to 67 MB.");
+});
+
+test("a request that finds the server busy is made once more, if that is worth it", async () => {
+  vi.useFakeTimers();
+  const busy = (headers: Record<string, string>) => new Response('{"error": {"code": "too_many", "message": "Wait."}}', { status: 429, headers });
+  const fetched = vi.spyOn(globalThis, "fetch");
+  fetched.mockResolvedValueOnce(busy({ "Retry-After": "1" })).mockResolvedValueOnce(new Response("{}"));
+  const found = request("GET", "/threads");
+  await vi.runAllTimersAsync();
+  expect((await found).status).toBe(200);
+  expect(fetched).toHaveBeenCalledTimes(2);
+  // A limit of the day, or a server that stays busy.
+  fetched.mockImplementation(async () => busy({}));
+  await expect(request("GET", "/threads")).rejects.toThrow("Wait.");
+  expect(fetched).toHaveBeenCalledTimes(3);
+  fetched.mockRestore();
+  vi.useRealTimers();
 });

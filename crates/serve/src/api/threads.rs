@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
-use crate::app::{App, Counted};
+use crate::app::App;
 use crate::auth::{Caller, Reader, Writer};
 use crate::view::{
     LoadedSkillView, LoggedEvent, MessageRole, MessageView, QuestionView, Replay, ThreadView, TodoView,
@@ -131,18 +131,31 @@ pub(super) async fn list(
     if search.is_some_and(|search| search.chars().nth(MAX_SEARCH).is_some()) {
         return Err(ApiError::bad_request(format!("A search has at most {MAX_SEARCH} characters.")));
     }
-    let _place = search.map(|_| searching(&app, &caller)).transpose()?;
-    let (threads, next) =
-        app.threads.list(&caller.user.id, search, page.after.as_deref(), page.limit()).await?;
+    let (threads, next) = match search {
+        Some(search) => find(&app, &caller, search.to_owned(), page).await?,
+        None => app.threads.list(&caller.user.id, None, page.after.as_deref(), page.limit()).await?,
+    };
     let items = threads.iter().map(|(thread, state)| ThreadView::new(thread, *state)).collect();
     Ok(Json(Items { items, next }))
 }
 
-/// A place for a search, which reads much.
-fn searching(app: &App, caller: &Caller) -> Result<Counted, ApiError> {
-    let limits = &app.limits;
-    let place = app.searches.take(&caller.user.id, limits.searches_per_user, limits.searches);
-    place.ok_or_else(|| ApiError::too_many("Too many searches run at once. Try again.").retry_after(1))
+/// Searches the threads of a caller. A client that goes away ends no search, so its place is kept until then.
+async fn find(
+    app: &App,
+    caller: &Caller,
+    search: String,
+    page: Page,
+) -> Result<(Vec<(OwnedThread, QueueState)>, Option<String>), ApiError> {
+    let (user, limits) = (caller.user.id.clone(), &app.limits);
+    let place = app.searches.take(&user, limits.searches_per_user, limits.searches);
+    let busy = || ApiError::too_many("Too many searches run at once. Try again.").retry_after(1);
+    let (place, threads) = (place.ok_or_else(busy)?, app.threads.clone());
+    let searched = tokio::spawn(async move {
+        let found = threads.list(&user, Some(&search), page.after.as_deref(), page.limit()).await;
+        drop(place);
+        found
+    });
+    Ok(searched.await.map_err(|error| ApiError::internal(&error))??)
 }
 
 /// Creates a thread.

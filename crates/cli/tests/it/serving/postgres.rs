@@ -9,6 +9,7 @@ use tokio_postgres::NoTls;
 use super::Server;
 use super::client::Client;
 use super::conversing::settled;
+use super::limiting::until;
 use crate::chat::world;
 use crate::model::{Answer, FakeModel};
 
@@ -106,6 +107,45 @@ fn a_conversation_on_postgres() {
 }
 
 #[test]
+fn case_148_a_search_that_takes_too_long_ends() {
+    let (schema, url) = schema("search");
+    let model = FakeModel::start(Vec::new());
+    let mut world = world(&model);
+    world.variable("PROWESS_DATABASE", &url);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    ada.thread();
+    // Nobody can read the table until the transaction ends.
+    let (locked, is_locked) = channel();
+    let (unlock, may_unlock) = channel();
+    let client = &ada;
+    // If the test fails, the transaction ends with the sender.
+    scope(move |scope| {
+        scope.spawn(move || {
+            let lock = format!("BEGIN; LOCK TABLE {schema}.prowess_owned_threads IN ACCESS EXCLUSIVE MODE");
+            execute_until(&lock, || {
+                locked.send(()).unwrap();
+                let _ = may_unlock.recv();
+            });
+        });
+        is_locked.recv().unwrap();
+        let answered = client.ask("GET", "/threads?search=tides", None);
+        assert_eq!(answered.status, 503, "{}", answered.text());
+        assert!(answered.text().contains("The search took too long"), "{}", answered.text());
+        // While one runs, another one of the same user is refused.
+        let both = || {
+            let running = client.send("GET", "/api/v1/threads?search=tides", None, &[]);
+            let answered = client.ask("GET", "/threads?search=tides", None);
+            drop(running);
+            (answered.status, answered.header("retry-after").to_owned())
+        };
+        until(both, |answered| *answered == (429, "1".to_owned()));
+        unlock.send(()).unwrap();
+    });
+    until(|| ada.ask("GET", "/threads?search=tides", None).status, |status| *status == 200);
+}
+
+#[test]
 fn a_database_has_one_server() {
     let (_, url) = schema("one");
     let mut world = crate::world::World::new();
@@ -163,37 +203,6 @@ fn a_server_that_lost_its_database_to_another_one_ends() {
     assert_eq!(server.child.wait().unwrap().code(), Some(2));
     drop(other);
     execute(&format!("DROP SCHEMA {schema} CASCADE"));
-}
-
-#[test]
-fn case_148_a_search_that_takes_too_long_ends() {
-    let (schema, url) = schema("search");
-    let model = FakeModel::start(Vec::new());
-    let mut world = world(&model);
-    world.variable("PROWESS_DATABASE", &url);
-    let server = Server::start(&world);
-    let ada = server.client("admin");
-    ada.thread();
-    // Nobody can read the table until the transaction ends.
-    let (locked, is_locked) = channel();
-    let (unlock, may_unlock) = channel();
-    let client = &ada;
-    // If the test fails, the transaction ends with the sender.
-    scope(move |scope| {
-        scope.spawn(move || {
-            let lock = format!("BEGIN; LOCK TABLE {schema}.prowess_owned_threads IN ACCESS EXCLUSIVE MODE");
-            execute_until(&lock, || {
-                locked.send(()).unwrap();
-                let _ = may_unlock.recv();
-            });
-        });
-        is_locked.recv().unwrap();
-        let answered = client.ask("GET", "/threads?search=tides", None);
-        assert_eq!(answered.status, 503, "{}", answered.text());
-        assert!(answered.text().contains("The search took too long"), "{}", answered.text());
-        unlock.send(()).unwrap();
-    });
-    assert_eq!(ada.ask("GET", "/threads?search=tides", None).status, 200);
 }
 
 #[test]

@@ -59,7 +59,7 @@ export function Sidebar({ me, current, questions, changes, onChanged, onLively, 
       <div class="search">
         <Icon name="search" />
         <input
-          ref={field} type="search" value={search} placeholder="Search threads" aria-label="Search threads" dir="auto"
+          ref={field} type="search" value={search} placeholder="Search threads" aria-label="Search threads" dir="auto" maxLength={100}
           onInput={(event) => setSearch(event.currentTarget.value)}
         />
       </div>
