@@ -170,7 +170,7 @@ export type LoggedEvent = Logged &
       }
     | { type: "approved"; call: string; by: string }
     | ({ type: "asked" } & Question)
-    | { type: "replied"; call: string; question?: number | null; reply: ReplyKind; message?: string }
+    | { type: "replied"; call: string; question?: number | null; reply: ReplyKind; message?: string; arguments?: Json }
     | { type: "state_changed"; loaded?: LoadedSkill[]; unloaded?: string[]; todos?: Todo[] }
     | { type: "compacted"; messages: number; summary: string }
     | { type: "stopped"; reason: string }

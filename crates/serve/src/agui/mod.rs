@@ -21,12 +21,14 @@ use utoipa_axum::routes;
 
 use self::input::{AgUiMessage, RunAgentInput, derived_thread};
 use self::translate::{Ids, Translator};
-use crate::api::{ApiError, ApiJson, ApiPath, Replied, WhileWorking, answer, check_allowance, create, say};
+use crate::api::{
+    ApiError, ApiJson, ApiPath, Replied, WhileWorking, answer, check_allowance, create, no_question, say,
+};
 use crate::app::App;
 use crate::auth::{Approver, Caller, Reader, Writer};
 use crate::elsewhere::quoting;
 use crate::follow::{Followed, Following};
-use crate::view::{EventView, MessageView, Replay};
+use crate::view::{Asked, EventView, MessageView, Replay};
 
 /// The most files of the project that the state of a run lists.
 const MAX_FILES: usize = 200;
@@ -172,7 +174,6 @@ async fn resume(
     replay: &Replay,
     entries: &[input::ResumeEntry],
 ) -> Result<Resumed, ApiError> {
-    let questions = replay.questions();
     let too_late = |id: &str| {
         let id = prowess_base::text::escaped_start(id);
         format!("The reply to question {id} had no effect: somebody replied before, or its turn ended.")
@@ -182,17 +183,19 @@ async fn resume(
     for entry in entries {
         let id = &entry.interrupt_id;
         let new = entry.reply()?;
-        match questions.iter().find(|question| question.number.to_string() == *id) {
-            Some(question) => {
+        match replay.question_of(id) {
+            Asked::Waits(question) => {
                 let kind = new.reply;
-                replies.push((id, question, kind, new.call_reply(question)?));
+                let reply = new.call_reply(&question)?;
+                replies.push((id, question, kind, reply));
             }
-            None => notices.push(too_late(id)),
+            Asked::Settled => notices.push(too_late(id)),
+            Asked::Never => return Err(no_question(id)),
         }
     }
     let mut has_replied = false;
     for (id, question, kind, reply) in replies {
-        match answer(app, caller, thread, question, kind, reply).await? {
+        match answer(app, caller, thread, &question, kind, reply).await? {
             Replied::First => has_replied = true,
             Replied::TooLate => notices.push(too_late(id)),
         }
