@@ -20,7 +20,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Builds the agents of a server, and knows the skills of its users. A thread always has the same owner.
 #[async_trait]
 pub trait ServedAgents: Send + Sync + 'static {
-    /// The agent as clients see it.
+    /// The agent as clients see it. Its name and its model never change.
     fn card(&self) -> AgentCard;
 
     /// The agent and the files of a thread. The server calls it for each piece of work, so it should be cheap.

@@ -632,7 +632,7 @@ impl Work<'_> {
                 0
             }
         };
-        let model = self.app.agents.card().model;
+        let model = self.app.model.clone();
         *lock(&self.meter.spent) += &ModelUsage::on(model, Usage::new(input, output));
     }
 
@@ -649,7 +649,7 @@ impl Work<'_> {
             let known = cost(model);
             self.meter.is_unpriced.fetch_or(known.is_none(), Ordering::Relaxed);
             // Without a price, a model counts like the agent's own. That is better than nothing.
-            micros += known.or_else(|| cost(&self.app.agents.card().model)).map_or(0, |cost| cost.micros);
+            micros += known.or_else(|| cost(&self.app.model)).map_or(0, |cost| cost.micros);
         }
         let noted = self.app.threads.note_usage(&self.owned.owner, tokens, micros).await;
         if noted.is_err() {

@@ -51,7 +51,7 @@ async fn run(
     ApiPath(agent): ApiPath<String>,
     ApiJson(input): ApiJson<RunAgentInput>,
 ) -> Result<Response, ApiError> {
-    if agent != app.agents.card().name {
+    if agent != app.agent {
         return Err(ApiError::not_found(format_args!(
             "agent `{}`",
             prowess_base::text::escaped_start(&agent)
@@ -83,7 +83,12 @@ async fn run(
     for (index, message) in new.iter().enumerate() {
         // Replies let the turn go on, so what is said with them waits.
         let mode = if index == 0 && !has_replied { WhileWorking::Reject } else { WhileWorking::Queue };
-        say(&app, &caller, &thread, message.clone(), mode).await?;
+        say(&app, &caller, &thread, message.clone(), mode).await.map_err(|unsaid| {
+            unsaid.with_advice(
+                "Send a run without a new message to join it, and the message after its end.",
+                "Send the reply in `resume`. A message of the same run waits for the end of the turn.",
+            )
+        })?;
         said.push(MessageView::from(message));
     }
     let awaited = said.last().map(|message| message.id.clone());

@@ -32,7 +32,7 @@ pub(crate) use self::extract::{ApiBytes, ApiJson, ApiPath, ApiQuery};
 pub(crate) use self::page_of::{Items, Page};
 pub(crate) use self::questions::{NewReply, Replied, ReplyKind, answer, no_question};
 pub(crate) use self::threads::{create_thread as create, fork_thread as fork, owned};
-pub(crate) use self::turns::{WhileWorking, check_allowance, say};
+pub(crate) use self::turns::{Unsaid, WhileWorking, check_allowance, say};
 use crate::app::App;
 
 #[derive(OpenApi)]

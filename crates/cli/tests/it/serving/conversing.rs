@@ -72,7 +72,7 @@ fn a_person_converses_and_reads_everything_again() {
     assert!(context["tokens"].as_u64().unwrap() > 100, "{context}");
     assert_eq!(context["window"], 100_000);
     let usage = ada.get(&format!("/threads/{thread}/usage"));
-    assert_eq!(usage["turns"].as_array().unwrap().len(), 3);
+    assert_eq!(usage["model_calls"].as_array().unwrap().len(), 3);
     assert_eq!(ada.get("/usage")["total"]["tokens"], usage["tokens"]);
     let markdown = ada.request("GET", &format!("/api/v1/threads/{thread}/export"), None, &[]).text();
     assert!(
