@@ -121,7 +121,8 @@ pub struct AgentCard {
     pub limits: Value,
     /// Where commands run.
     pub sandbox: String,
-    /// The rules, in order. The last one that matches wins.
+    /// The rules, in order, each with its `kind`, `pattern` and `decision`. The last one that matches wins. Rules about paths that
+    /// only the server has are left out.
     pub rules: Vec<Value>,
     /// Who may reply to its questions.
     pub approvers: String,
