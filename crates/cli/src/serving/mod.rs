@@ -19,8 +19,8 @@ use prowess_base::places::{MEMORY, PROJECT, SKILLS, WORK};
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{
-    AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillDetail, SkillList,
-    SkillsPart,
+    AgentCard, BoxError, OwnSkills, OwnSkillsDecider, ServedAgents, ServedCost, ServedThread, SkillDetail,
+    SkillList, SkillsPart,
 };
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
@@ -28,8 +28,8 @@ use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
 use serde_json::json;
 
-pub(crate) use self::own_skills::OwnSkillsOption;
 use self::own_skills::UsersSkills;
+pub(crate) use self::own_skills::decider_parser;
 use crate::chat::{AgentSetup, ChatAgents};
 use crate::config::Amount;
 use crate::options::RootArgs;
@@ -78,7 +78,7 @@ impl ServerAgents {
     /// The agents, and notices for the person who starts the server.
     pub(crate) async fn new(
         setup: AgentSetup,
-        own_skills: OwnSkillsOption,
+        own_skills: OwnSkillsDecider,
         database: &Database,
     ) -> Result<(Arc<Self>, Vec<String>)> {
         let (data, root_args) = (setup.state.clone(), setup.root_args.clone());
