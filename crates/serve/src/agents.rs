@@ -20,7 +20,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Builds the agents of a server, and knows the skills of its users. A thread always has the same owner.
 #[async_trait]
 pub trait ServedAgents: Send + Sync + 'static {
-    /// The agent as clients see it.
+    /// The agent as clients see it. Its name and its model never change.
     fn card(&self) -> AgentCard;
 
     /// The agent and the files of a thread. The server calls it for each piece of work, so it should be cheap.
@@ -121,7 +121,8 @@ pub struct AgentCard {
     pub limits: Value,
     /// Where commands run.
     pub sandbox: String,
-    /// The rules, in order. The last one that matches wins.
+    /// The rules, in order, each with its `kind`, `pattern` and `decision`. The last one that matches wins. Rules about paths that
+    /// only the server has are left out.
     pub rules: Vec<Value>,
     /// Who may reply to its questions.
     pub approvers: String,

@@ -31,7 +31,7 @@ impl App {
             return Ok(Some(format!("You have reached your limit of ${most} for today. {TOMORROW}")));
         }
         // Without a price, nobody would notice when the limit is reached.
-        let is_priced = !is_unpriced && self.agents.has_price(&self.agents.card().model);
+        let is_priced = !is_unpriced && self.agents.has_price(&self.model);
         Ok((!is_priced).then(|| {
             "You have a limit of cost, but the server does not know the price of a model. Tell your administrator."
                 .to_owned()

@@ -10,7 +10,7 @@ use prowess_store::serve::{Accounts, Audit, OwnedThreads};
 use prowess_store::{Database, DatabaseError};
 use tokio::sync::{Notify, watch};
 
-use crate::agents::ServedAgents;
+use crate::agents::{AgentCard, ServedAgents};
 use crate::auth::RateLimits;
 use crate::limits::ServeLimits;
 use crate::live::Live;
@@ -24,6 +24,9 @@ const MAX_WINDOWS: usize = 1000;
 /// What all requests and workers of a server share.
 pub(crate) struct App {
     pub(crate) agents: Arc<dyn ServedAgents>,
+    /// The name and the model of the agent. Its whole card takes longer to make.
+    pub(crate) agent: String,
+    pub(crate) model: String,
     pub(crate) queue: Arc<dyn TurnQueue>,
     database: Database,
     pub(crate) threads: OwnedThreads,
@@ -59,8 +62,11 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(agents: Arc<dyn ServedAgents>, database: &Database, limits: ServeLimits) -> Self {
+        let AgentCard { name: agent, model, .. } = agents.card();
         Self {
             agents,
+            agent,
+            model,
             queue: database.queue(),
             database: database.clone(),
             threads: database.owned_threads(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::api::{ApiError, Streamed, Watching};
+use crate::api::{ApiError, StreamPlace, Streamed, Watching};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::view::{EventView, LoggedEvent, Replay};
@@ -56,11 +56,12 @@ impl Following {
         app: Arc<App>,
         owned: &OwnedThread,
         caller: &Caller,
+        place: StreamPlace,
         after: u64,
         awaited: Option<String>,
         replay: impl FnOnce(&Replay) -> Replay,
     ) -> Result<Self, ApiError> {
-        let watching = Watching::begin(app, owned, caller, Some(after), replay).await?;
+        let watching = Watching::begin(app, owned, caller, place, Some(after), replay).await?;
         Ok(Self { watching, awaited, rest: None })
     }
 

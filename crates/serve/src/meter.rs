@@ -69,7 +69,8 @@ impl Meter {
             return Ok(false);
         }
         let (meter, agents, threads) = (Arc::clone(self), Arc::clone(&app.agents), app.threads.clone());
-        let stored = tokio::spawn(async move { meter.store_all(&*agents, &threads).await }).await;
+        let model = app.model.clone();
+        let stored = tokio::spawn(async move { meter.store_all(&*agents, &model, &threads).await }).await;
         match stored.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(stored) => stored,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
@@ -81,13 +82,14 @@ impl Meter {
     async fn store_all(
         &self,
         agents: &dyn ServedAgents,
+        model: &str,
         threads: &OwnedThreads,
     ) -> Result<bool, OwnedThreadError> {
         let _storing = self.storing.lock().await;
         let mut was_any = false;
         loop {
             let Some(Payment { event, spent }) = lock(&self.payments).front().cloned() else { break };
-            let sum = self.sum(agents, &spent);
+            let sum = self.sum(agents, model, &spent);
             if sum.tokens > 0 {
                 let event = event.as_ref().map(|(thread, number)| (thread, *number));
                 was_any |= threads.note_usage(&self.owner, event, sum).await?;
@@ -97,14 +99,15 @@ impl Meter {
         Ok(was_any)
     }
 
-    fn sum(&self, agents: &dyn ServedAgents, spent: &ModelUsage) -> UsageSum {
+    /// `own` is the model of the agent.
+    fn sum(&self, agents: &dyn ServedAgents, own: &str, spent: &ModelUsage) -> UsageSum {
         let mut sum = UsageSum { tokens: spent.total().total(), micro_dollars: 0 };
         for (model, usage) in spent.iter().filter(|(_, usage)| usage.total() > 0) {
             let cost = |model: &str| agents.cost(&ModelUsage::on(model, usage));
             let known = cost(model);
             self.is_unpriced.fetch_or(known.is_none(), Ordering::Relaxed);
             // Without a price, a model counts like the agent's own. That is better than nothing.
-            sum.micro_dollars += known.or_else(|| cost(&agents.card().model)).map_or(0, |cost| cost.micros);
+            sum.micro_dollars += known.or_else(|| cost(own)).map_or(0, |cost| cost.micros);
         }
         sum
     }

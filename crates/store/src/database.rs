@@ -126,8 +126,8 @@ impl Database {
 
     /// The skills that users uploaded.
     #[cfg(feature = "serve")]
-    pub fn own_skills(&self) -> crate::serve::OwnSkills {
-        crate::serve::OwnSkills::new(self.clone())
+    pub fn own_skills(&self) -> crate::serve::OwnSkillRows {
+        crate::serve::OwnSkillRows::new(self.clone())
     }
 
     /// The same database for one user: its threads and its queue.

@@ -207,6 +207,12 @@ impl ThreadState {
         let CallStatus::Asked { by_tool } = pending.status else {
             return Err(misplaced("replied", "nobody was asked about the call"));
         };
+        if let (true, CallReply::Edit { arguments }) = (by_tool, reply)
+            && pending.consultation.as_ref().is_none_or(|consultation| consultation.question.via.is_none())
+        {
+            pending.begin_again(arguments);
+            return Ok(Vec::new());
+        }
         if let (true, Some(consultation)) = (by_tool, &mut pending.consultation) {
             // The tool asked, and interprets the reply.
             consultation.rejects_all = matches!(reply, CallReply::RejectAll { .. });

@@ -224,7 +224,8 @@ pub enum CallReply {
     Approve,
     /// Make the call, and do not ask about this again.
     Always,
-    /// Make the call with other arguments.
+    /// Make the call with other arguments. If the tool asked, the call begins again: the rules decide about the new
+    /// arguments, and may ask again. A reply to a sub-agent changes the sub-agent's call.
     Edit {
         /// The arguments, as JSON.
         arguments: String,

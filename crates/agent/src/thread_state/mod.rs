@@ -17,7 +17,7 @@ pub use self::event::{
 pub use self::limits::{DEFAULT_MAX_MODEL_CALLS, TurnLimits};
 pub use self::next_step::NextStep;
 use self::pending::{CallStatus, PendingCall};
-pub use self::pending::{Consultation, ReadyCall};
+pub use self::pending::{Consultation, ReadyCall, edited_answer};
 use crate::id::CallId;
 use crate::message::{Message, ToolCall};
 use crate::model::{ModelUsage, Usage};

@@ -85,6 +85,13 @@ impl PendingCall {
         }
     }
 
+    /// Makes the call a new one with other arguments. Nothing that was approved for it counts any more.
+    pub(super) fn begin_again(&mut self, arguments: &str) {
+        arguments.clone_into(&mut self.call.arguments);
+        (self.is_edited, self.always, self.consultation) = (true, false, None);
+        self.status = CallStatus::New { approved: false };
+    }
+
     pub(super) fn into_message(self, result: ToolResult) -> Message {
         Message { id: self.message, ..Message::tool(result) }
     }
@@ -111,13 +118,16 @@ impl PendingCall {
 
     pub(super) fn result(&self, text: &str, is_error: bool) -> ToolResult {
         let text = match self.is_edited {
-            true => {
-                format!("(The user changed the arguments of this call to {}.)\n{text}", self.call.arguments)
-            }
+            true => edited_answer(&self.call.arguments, text),
             false => text.to_owned(),
         };
         ToolResult { call: self.call.id.clone(), name: self.call.name.clone(), text, is_error }
     }
+}
+
+/// What the model reads as the answer of a call whose arguments a person changed to these.
+pub fn edited_answer(arguments: &str, text: &str) -> String {
+    format!("(The user changed the arguments of this call to {arguments}.)\n{text}")
 }
 
 impl ReadyCall {

@@ -69,7 +69,8 @@ pub enum ToolOutput {
     /// states with the changes of all answered calls, so a limit that it checks holds for all of them together.
     InOrder(Box<dyn FnOnce(&States) -> ToolAnswer + Send>),
     /// A question to a person. The call waits in the thread. After the reply the agent calls the tool again, with
-    /// [`ToolContext::consultation`](super::ToolContext::consultation).
+    /// [`ToolContext::consultation`](super::ToolContext::consultation). If the person changes the arguments, the call begins
+    /// again, without a consultation.
     Ask(Box<CallQuestion>),
     /// Nothing, because the store of threads failed during the work.
     ///

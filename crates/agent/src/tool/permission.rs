@@ -2,7 +2,7 @@
 
 use prowess_permission::{Fingerprint, Grant, Permissions, Question, Refusal, Replies, Stopped};
 
-use super::{RefusedBy, ToolAnswer, ToolContext, ToolOutput};
+use super::{ToolAnswer, ToolContext, ToolOutput};
 use crate::thread_state::{CallQuestion, CallReply, Consultation};
 
 /// The question of a call, with what a person allowed for it before.
@@ -30,7 +30,8 @@ pub(crate) fn allowed_before(consultation: Option<&Consultation>) -> Vec<Fingerp
 pub(crate) fn replies(consultation: Option<&Consultation>) -> Result<Replies, ToolAnswer> {
     let of_the_gate = consultation.filter(|consultation| consultation.question.via.is_none());
     match of_the_gate.and_then(|consultation| Some((consultation, consultation.reply.as_ref()?))) {
-        None | Some((_, CallReply::Approve)) => {}
+        // An edit allows nothing: the call begins again with the new arguments.
+        None | Some((_, CallReply::Approve | CallReply::Edit { .. })) => {}
         Some((consultation, CallReply::Always)) => {
             let always = consultation.question.question.fingerprint();
             return Ok(Replies::once(allowed_before(Some(consultation))).always(always));
@@ -38,11 +39,6 @@ pub(crate) fn replies(consultation: Option<&Consultation>) -> Result<Replies, To
         Some((_, CallReply::Reject { message } | CallReply::RejectAll { message })) => {
             let message = Some(message.clone());
             return Err(refusal_answer(&Refusal::Rejected { message }));
-        }
-        Some((_, CallReply::Edit { .. })) => {
-            let text =
-                "Error: the arguments cannot be changed once the call has started, so it was rejected.";
-            return Err(ToolAnswer::refused(text, RefusedBy::Person));
         }
     }
     Ok(Replies::once(allowed_before(consultation)))

@@ -169,6 +169,11 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
     for (call, reply) in replies {
         elsewhere.reply(call, reply, &NoWatcher).await.unwrap();
     }
+    // What was edited is asked about again.
+    let waiting = elsewhere.waiting();
+    let titles: Vec<String> = waiting.iter().map(|waiting| waiting.question.wording().title).collect();
+    assert_eq!(titles, ["write /c2", "write /d"]);
+    elsewhere.reply(&waiting[0], CallReply::Approve, &NoWatcher).await.unwrap();
     // A denial that comes while a call waits stands over the reply.
     permissions.set(RuleSource::User, vec![Rule::new("write", "*", Decision::Deny)]);
     assert_eq!(
@@ -180,13 +185,13 @@ async fn what_the_rules_want_asked_waits_in_the_thread() {
         [
             "Wrote /a (3 bytes).",
             "The user said no: not this",
-            "Error: the arguments cannot be changed once the call has started, so it was rejected.",
+            "(The user changed the arguments of this call to {\"file_path\": \"/c2\", \"content\": \"drei\"}.)\nWrote /c2 (4 bytes).",
             "Error: Permission denied: write '/d' is denied by a rule.",
         ]
     );
     let left = backend.ls(&VirtualPath::root()).await.unwrap();
     let left: Vec<String> = left.into_iter().map(|entry| entry.path.to_string()).collect();
-    assert_eq!(left, ["/a", "/notes", "/private", "/secret"]);
+    assert_eq!(left, ["/a", "/c2", "/notes", "/private", "/secret"]);
 }
 
 /// An edit tells by its answer what is in a file: who may write and not read without being asked is asked.

@@ -8,7 +8,7 @@ use prowess_agent::thread_state::{NextStep, ReadyCall, StateChange};
 use prowess_agent::{
     CallReply, Event, Message, ModelError, ThreadState, ToolAnswer, ToolCall, TurnLimits, TurnOutcome, Usage,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::asks::own_question;
 
@@ -119,6 +119,33 @@ fn a_call_that_waits_for_a_person() {
     let rejected = run(&replied(CallReply::Reject { message: "not this".to_owned() }));
     assert_eq!(rejected.next(), NextStep::CallModel);
     assert_eq!(rejected.messages()[2].text(), "not this");
+}
+
+#[test]
+fn an_edit_of_a_call_whose_tool_asked_begins_it_again() {
+    let asks = |via: Option<Value>| {
+        let Event::Asked { call, question, .. } = question("a") else { unreachable!() };
+        let mut question = serde_json::to_value(*question).unwrap();
+        if let Some(via) = via {
+            question["via"] = via;
+        }
+        Event::Asked { call, question: serde_json::from_value(question).unwrap(), by_tool: true }
+    };
+    let events = |asked: Event, reply: CallReply| {
+        let approved = Event::Approved { call: "a".into(), by: "rules".to_owned() };
+        let replied = Event::Replied { call: "a".into(), reply };
+        [said("x"), self::asked(), answered(vec![call("a")]), approved, started("a"), asked, replied]
+    };
+    let edit = CallReply::Edit { arguments: "{\"path\":\"/b\"}".to_owned() };
+    let NextStep::CallTools(calls) = run(&events(asks(None), edit.clone())).next() else { panic!() };
+    assert_eq!(calls[0].call.arguments, "{\"path\":\"/b\"}");
+    assert!(!calls[0].approved && !calls[0].interrupted, "nothing that was approved before counts");
+    assert_eq!(calls[0].consultation, None);
+    // A sub-agent's question is about the sub-agent's own call.
+    let via = json!({"name": "worker", "thread": "child", "number": 3});
+    let NextStep::CallTools(calls) = run(&events(asks(Some(via)), edit.clone())).next() else { panic!() };
+    assert_eq!(calls[0].call.arguments, "{}");
+    assert_eq!(calls[0].consultation.as_ref().unwrap().reply, Some(edit));
 }
 
 #[test]

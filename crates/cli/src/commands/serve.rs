@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use prowess_serve::{ServeLimits, ServedAgents as _, Server, login_link};
+use prowess_serve::{OwnSkillsDecider, ServeLimits, ServedAgents as _, Server, login_link};
 use prowess_workspace::{Level, Runner};
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -30,7 +30,7 @@ use crate::options::{KitArgs, RootArgs};
 use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::level_parser;
 use crate::server_lock;
-use crate::serving::{OwnSkillsOption, ServerAgents};
+use crate::serving::{ServerAgents, decider_parser};
 use crate::signals::Signals;
 use crate::telemetry;
 use crate::terminal::{Terminal, printable};
@@ -78,8 +78,8 @@ pub(crate) struct Options {
     #[command(flatten)]
     daily: users::DailyArgs,
     /// Who decides whether models see the skills that users upload
-    #[arg(long, value_name = "WHO", default_value = "user")]
-    own_skills: OwnSkillsOption,
+    #[arg(long, value_name = "WHO", default_value = "user", value_parser = decider_parser())]
+    own_skills: OwnSkillsDecider,
     /// After how many seconds another worker takes over the threads of a server that died
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..=600))]
     lease: u16,

@@ -15,11 +15,12 @@ use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
 use prowess_agent::ThreadId;
 use prowess_agent::model::ModelUsage;
+use prowess_base::places::{MEMORY, PROJECT, SKILLS, WORK};
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{
-    AgentCard, BoxError, OwnSkills, ServedAgents, ServedCost, ServedThread, SkillDetail, SkillList,
-    SkillsPart,
+    AgentCard, BoxError, OwnSkills, OwnSkillsDecider, ServedAgents, ServedCost, ServedThread, SkillDetail,
+    SkillList, SkillsPart,
 };
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
@@ -27,8 +28,8 @@ use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
 use serde_json::json;
 
-pub(crate) use self::own_skills::OwnSkillsOption;
 use self::own_skills::UsersSkills;
+pub(crate) use self::own_skills::decider_parser;
 use crate::chat::{AgentSetup, ChatAgents};
 use crate::config::Amount;
 use crate::options::RootArgs;
@@ -77,7 +78,7 @@ impl ServerAgents {
     /// The agents, and notices for the person who starts the server.
     pub(crate) async fn new(
         setup: AgentSetup,
-        own_skills: OwnSkillsOption,
+        own_skills: OwnSkillsDecider,
         database: &Database,
     ) -> Result<(Arc<Self>, Vec<String>)> {
         let (data, root_args) = (setup.state.clone(), setup.root_args.clone());
@@ -227,7 +228,9 @@ impl ServedAgents for ServerAgents {
             RuleSource::Project,
             RuleSource::Agent,
         ];
-        let rules = rules.into_iter().flat_map(|source| policy.rules_of(source)).map(|rule| {
+        let rules = rules.into_iter().flat_map(|source| policy.rules_of(source));
+        // Paths of the server are not for its users, and the agent cannot reach them.
+        let rules = rules.filter(|rule| !names_server_path(rule.pattern.as_str())).map(|rule| {
             let decision = match rule.decision {
                 Decision::Allow => "allow",
                 Decision::Ask => "ask",
@@ -294,6 +297,20 @@ impl ServedAgents for ServerAgents {
     }
 }
 
+/// Whether the pattern of a rule names a path of the server: one outside of the tree that a model sees.
+fn names_server_path(pattern: &str) -> bool {
+    let is_in_tree = |path: &str| {
+        [PROJECT, SKILLS, WORK, MEMORY].iter().any(|place| {
+            path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '*', '?']))
+        })
+    };
+    let names_one = |word: &str| {
+        let is_path = word.strip_prefix('/').is_some_and(|rest| !rest.starts_with(['*', '?']));
+        is_path && !is_in_tree(word)
+    };
+    pattern.split(|c: char| c.is_whitespace() || matches!(c, '=' | ':' | '"' | '\'')).any(names_one)
+}
+
 /// Creates a directory that only this user can read.
 fn make(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
@@ -323,4 +340,23 @@ fn copy_files(from: &Path, to: &Path, room: &mut (u64, usize), depth: usize) -> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_server_path;
+
+    #[test]
+    fn rules_about_the_server_are_told_from_those_about_the_tree() {
+        for shown in
+            ["*", "/*", "*/.env", "/project", "/project/*", "/work/out/x", "tides sh /work/a", "pdf *"]
+        {
+            assert!(!names_server_path(shown), "{shown}");
+        }
+        for hidden in
+            ["/etc/shadow*", "/home/ada/*", "/projects/*", "tides sh /srv/x", "pdf --in=/srv/x", "/"]
+        {
+            assert!(names_server_path(hidden), "{hidden}");
+        }
+    }
 }

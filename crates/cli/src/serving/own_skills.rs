@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
 use bytes::Bytes;
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use prowess_base::hex;
 use prowess_catalog::{Catalog, Digest, Root, ScanOptions, Severity, SkillName};
 use prowess_install::installer::{Candidate, LookOptions, look_in};
@@ -22,9 +22,7 @@ use prowess_serve::{
     OwnSkillCard, OwnSkillHook, OwnSkillLook, OwnSkillRefusal, OwnSkillRequirement, OwnSkillState, OwnSkills,
     OwnSkillsDecider, SkillFile,
 };
-use prowess_store::serve::{
-    NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkills as Rows, SkillDigest,
-};
+use prowess_store::serve::{NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkillRows, SkillDigest};
 use prowess_workspace::dir::remove_tree;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _, Artifacts, Scope};
 
@@ -48,31 +46,24 @@ const INHERIT: &str = "inherit";
 /// The label of the root of a user's skill.
 pub(super) const LABEL: &str = "Yours";
 
-/// The option `--own-skills`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OwnSkillsOption {
-    /// Users cannot upload skills
-    Off,
-    /// An administrator decides whether models see them
-    Admin,
-    /// The user decides
-    User,
-}
-
-impl From<OwnSkillsOption> for OwnSkillsDecider {
-    fn from(option: OwnSkillsOption) -> Self {
-        match option {
-            OwnSkillsOption::Off => Self::Off,
-            OwnSkillsOption::Admin => Self::Admin,
-            OwnSkillsOption::User => Self::User,
-        }
-    }
+/// Parses the option `--own-skills`.
+pub(crate) fn decider_parser() -> impl TypedValueParser<Value = OwnSkillsDecider> {
+    let choices = [
+        (OwnSkillsDecider::Off, "off", "Users cannot upload skills"),
+        (OwnSkillsDecider::Admin, "admin", "An administrator decides whether models see them"),
+        (OwnSkillsDecider::User, "user", "The user decides"),
+    ];
+    let values = choices.map(|(_, name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).try_map(move |given| {
+        let chosen = choices.iter().find(|(_, name, _)| *name == given);
+        chosen.map(|(decider, ..)| *decider).ok_or("no such choice")
+    })
 }
 
 /// The skills of the users of a server.
 pub(super) struct UsersSkills {
     decider: OwnSkillsDecider,
-    rows: Rows,
+    rows: OwnSkillRows,
     artifacts: Artifacts,
     /// The server's directory.
     data: PathBuf,
@@ -107,14 +98,13 @@ struct LookedAt {
 
 impl UsersSkills {
     pub(super) fn new(
-        option: OwnSkillsOption,
-        rows: Rows,
+        decider: OwnSkillsDecider,
+        rows: OwnSkillRows,
         artifacts: Artifacts,
         data: &Path,
         server: Arc<Mutex<Catalog>>,
         policy: Policy,
     ) -> Self {
-        let decider = option.into();
         // A server that was killed leaves what it looked at.
         let looked_at = data.join(TREES).join(LOOKED_AT);
         if let Err(error) = remove_tree(&looked_at) {
@@ -644,7 +634,7 @@ mod tests {
         let server = Arc::new(Mutex::new(Catalog::empty()));
         let (artifacts, policy) = (Artifacts::in_memory(), Policy::new());
         let skills = UsersSkills::new(
-            OwnSkillsOption::User,
+            OwnSkillsDecider::User,
             database.own_skills(),
             artifacts.clone(),
             data.path(),

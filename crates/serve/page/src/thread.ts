@@ -258,6 +258,7 @@ function applyLogged(next: ThreadState, event: LoggedEvent, isHistory: boolean) 
       const isNo = event.reply === "reject" || event.reply === "reject_all";
       change(next, event.call, {
         state: isNo ? "refused" : "pending", reply: { kind: event.reply, message: event.message ?? null },
+        ...(event.arguments !== undefined && { arguments: event.arguments }),
       });
       if (next.questions.length === 0) next.status = "working";
       break;

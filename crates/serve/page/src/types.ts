@@ -170,7 +170,7 @@ export type LoggedEvent = Logged &
       }
     | { type: "approved"; call: string; by: string }
     | ({ type: "asked" } & Question)
-    | { type: "replied"; call: string; question?: number | null; reply: ReplyKind; message?: string }
+    | { type: "replied"; call: string; question?: number | null; reply: ReplyKind; message?: string; arguments?: Json }
     | { type: "state_changed"; loaded?: LoadedSkill[]; unloaded?: string[]; todos?: Todo[] }
     | { type: "compacted"; messages: number; summary: string }
     | { type: "stopped"; reason: string }
@@ -274,7 +274,7 @@ export interface ContextUse {
   parts: { kind: string; name: string; tokens: number }[];
 }
 
-export interface TurnUsage extends Tokens {
+export interface CallUsage extends Tokens {
   number: number;
   at: string;
   model: string;
@@ -283,7 +283,7 @@ export interface TurnUsage extends Tokens {
 
 export interface ThreadUsage {
   /** One for each model call. */
-  turns: TurnUsage[];
+  model_calls: CallUsage[];
   /** All tokens, with those of sub-agents and summaries. */
   tokens: number;
   cost: string | null;

@@ -73,6 +73,12 @@ test("live output is bounded, and a stream that begins replaces it", () => {
 
 const replied: LoggedEvent = { number: 5, at: at(5), type: "replied", call: "c1", reply: "approve" };
 
+test("a call shows the arguments that a person changed", () => {
+  const edited: LoggedEvent = { number: 5, at: at(5), type: "replied", call: "c1", reply: "edit", arguments: { command: "make test" } };
+  const state = after(EMPTY, events(...asked, edited));
+  expect(state.calls.get("c1")).toMatchObject({ arguments: { command: "make test" }, reply: { kind: "edit" } });
+});
+
 test("a question that this page answers closes without a notice", () => {
   let state = after(EMPTY, events(...asked));
   expect(state).toMatchObject({ status: "waiting", questions: [{ number: 4, isReplying: false }] });

@@ -57,7 +57,7 @@ pub(crate) struct ResumeEntry {
     pub(crate) interrupt_id: String,
     /// `resolved` with a payload, or `cancelled`, which rejects the call.
     pub(crate) status: ResumeStatus,
-    /// `{"reply": "approve"|"always"|"reject"|"reject_all"|"edit", "message": …, "arguments": …}`.
+    /// The reply, as the interrupt's `responseSchema` describes it: `{"reply": "reject", "message": "Not now."}`.
     #[serde(default)]
     pub(crate) payload: Option<Value>,
 }

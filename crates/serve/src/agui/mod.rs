@@ -21,12 +21,15 @@ use utoipa_axum::routes;
 
 use self::input::{AgUiMessage, RunAgentInput, derived_thread};
 use self::translate::{Ids, Translator};
-use crate::api::{ApiError, ApiJson, ApiPath, Replied, WhileWorking, answer, check_allowance, create, say};
+use crate::api::{
+    ApiError, ApiJson, ApiPath, Replied, StreamPlace, WhileWorking, answer, check_allowance, create,
+    no_question, say,
+};
 use crate::app::App;
 use crate::auth::{Approver, Caller, Reader, Writer};
 use crate::elsewhere::quoting;
 use crate::follow::{Followed, Following};
-use crate::view::{EventView, MessageView, Replay};
+use crate::view::{Asked, EventView, MessageView, Replay};
 
 /// The most files of the project that the state of a run lists.
 const MAX_FILES: usize = 200;
@@ -49,7 +52,7 @@ async fn run(
     ApiPath(agent): ApiPath<String>,
     ApiJson(input): ApiJson<RunAgentInput>,
 ) -> Result<Response, ApiError> {
-    if agent != app.agents.card().name {
+    if agent != app.agent {
         return Err(ApiError::not_found(format_args!(
             "agent `{}`",
             prowess_base::text::escaped_start(&agent)
@@ -60,6 +63,8 @@ async fn run(
             "A `threadId` has 1 to {MAX_ID} bytes, a `runId` at most as many."
         )));
     }
+    // Nothing happens for a client that cannot see it.
+    let place = StreamPlace::take(&app, &caller)?;
     let thread = thread(&app, &caller, &input.thread_id).await?;
     let replay = app.look_at(&thread, Replay::clone).await?;
     let new = new_messages(&replay, &thread, &input.messages)?;
@@ -81,7 +86,12 @@ async fn run(
     for (index, message) in new.iter().enumerate() {
         // Replies let the turn go on, so what is said with them waits.
         let mode = if index == 0 && !has_replied { WhileWorking::Reject } else { WhileWorking::Queue };
-        say(&app, &caller, &thread, message.clone(), mode).await?;
+        say(&app, &caller, &thread, message.clone(), mode).await.map_err(|unsaid| {
+            unsaid.with_advice(
+                "Send a run without a new message to join it, and the message after its end.",
+                "Send the reply in `resume`. A message of the same run waits for the end of the turn.",
+            )
+        })?;
         said.push(MessageView::from(message));
     }
     let awaited = said.last().map(|message| message.id.clone());
@@ -89,7 +99,8 @@ async fn run(
     let ids = Ids { thread: input.thread_id, run: input.run_id };
     let mut translator = Translator::new(ids, thread.id.as_str(), &replay, files, &said);
     let last = replay.last;
-    let following = Following::begin(Arc::clone(&app), &thread, &caller, last, awaited, |_| replay).await?;
+    let following =
+        Following::begin(Arc::clone(&app), &thread, &caller, place, last, awaited, |_| replay).await?;
     for notice in notices {
         translator.notice(&notice);
     }
@@ -172,7 +183,6 @@ async fn resume(
     replay: &Replay,
     entries: &[input::ResumeEntry],
 ) -> Result<Resumed, ApiError> {
-    let questions = replay.questions();
     let too_late = |id: &str| {
         let id = prowess_base::text::escaped_start(id);
         format!("The reply to question {id} had no effect: somebody replied before, or its turn ended.")
@@ -182,17 +192,19 @@ async fn resume(
     for entry in entries {
         let id = &entry.interrupt_id;
         let new = entry.reply()?;
-        match questions.iter().find(|question| question.number.to_string() == *id) {
-            Some(question) => {
+        match replay.question_of(id) {
+            Asked::Waits(question) => {
                 let kind = new.reply;
-                replies.push((id, question, kind, new.call_reply(question)?));
+                let reply = new.call_reply(&question)?;
+                replies.push((id, question, kind, reply));
             }
-            None => notices.push(too_late(id)),
+            Asked::Settled => notices.push(too_late(id)),
+            Asked::Never => return Err(no_question(id)),
         }
     }
     let mut has_replied = false;
     for (id, question, kind, reply) in replies {
-        match answer(app, caller, thread, question, kind, reply).await? {
+        match answer(app, caller, thread, &question, kind, reply).await? {
             Replied::First => has_replied = true,
             Replied::TooLate => notices.push(too_late(id)),
         }

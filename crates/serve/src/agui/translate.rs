@@ -178,7 +178,7 @@ impl Translator {
             Followed::Reasoning(text) => self.reasoning(text),
             Followed::Progress { call, text } => self.progress(call, text),
             Followed::Notice(text) => self.notice(text),
-            Followed::Logged(logged) => self.logged(logged),
+            Followed::Logged(logged) => self.logged(logged, replay),
             Followed::Rested(rest) => self.end(rest, replay),
         }
     }
@@ -255,7 +255,7 @@ impl Translator {
         }
     }
 
-    fn logged(&mut self, logged: &LoggedEvent) {
+    fn logged(&mut self, logged: &LoggedEvent, replay: &Replay) {
         let mut state = self.state.clone();
         match &logged.event {
             EventView::TurnStarted { messages } => {
@@ -273,7 +273,7 @@ impl Translator {
                 sum.cached = sum.cached.saturating_add(usage.cached);
             }
             EventView::ToolAnswered { call, text, changes, .. } => {
-                let id = answer_id(call);
+                let (id, text) = (answer_id(call), replay.answer(call, text));
                 self.push(json!({"type": "TOOL_CALL_RESULT", "messageId": id, "toolCallId": call, "content": text, "role": "tool"}));
                 self.changed(changes, &mut state);
             }
@@ -436,7 +436,18 @@ fn arguments(arguments: &Value) -> String {
 /// A question as an interrupt.
 fn interrupt(question: &QuestionView) -> Value {
     let mut replies = vec!["approve", "always", "reject", "reject_all", "edit"];
-    replies.retain(|reply| *reply != "always" || question.can_always);
+    replies.retain(|reply| match *reply {
+        "always" => question.can_always,
+        "edit" => question.can_edit,
+        _ => true,
+    });
+    let mut properties = json!({
+        "reply": {"type": "string", "enum": replies},
+        "message": {"type": "string", "description": "The reason of a rejection. The model reads it."},
+    });
+    if question.can_edit {
+        properties["arguments"] = json!({"type": "object", "description": "The new arguments, for `edit`."});
+    }
     json!({
         "id": question.number.to_string(),
         "reason": "tool_call",
@@ -444,11 +455,7 @@ fn interrupt(question: &QuestionView) -> Value {
         "toolCallId": question.call,
         "responseSchema": {
             "type": "object",
-            "properties": {
-                "reply": {"type": "string", "enum": replies},
-                "message": {"type": "string", "description": "The reason of a rejection. The model reads it."},
-                "arguments": {"type": "object", "description": "The arguments of `edit`."},
-            },
+            "properties": properties,
             "required": ["reply"],
             "additionalProperties": false,
         },

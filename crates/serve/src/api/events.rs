@@ -60,7 +60,8 @@ pub(super) async fn stream(
     };
     let keep_alive = KeepAlive::new().interval(app.limits.keep_alive);
     let light = |known: &Replay| known.light(resumed.unwrap_or(u64::MAX));
-    let watching = Watching::begin(app, &owned, &caller, resumed, light).await?;
+    let place = StreamPlace::take(&app, &caller)?;
+    let watching = Watching::begin(app, &owned, &caller, place, resumed, light).await?;
     let events = stream::unfold(watching, |mut watching| async move {
         let event = watching.next().await?;
         Some((Ok::<_, Infallible>(event.sse()), watching))
@@ -108,7 +109,7 @@ pub(crate) struct Watching {
     /// Events after this one are passed on.
     after: u64,
     phase: Phase,
-    _place: Counted,
+    _place: StreamPlace,
 }
 
 /// How far a stream is.
@@ -122,6 +123,24 @@ enum Phase {
     Ended,
 }
 
+/// A place among the open event streams.
+#[derive(Debug)]
+pub(crate) struct StreamPlace {
+    _place: Counted,
+}
+
+impl StreamPlace {
+    /// Takes a place, and gives back the one that the request has among those in progress.
+    pub(crate) fn take(app: &App, caller: &Caller) -> Result<Self, ApiError> {
+        let limits = &app.limits;
+        let place = app.streams.take(&caller.user.id, limits.streams_per_user, limits.streams);
+        let place =
+            place.ok_or_else(|| ApiError::too_many("There are too many open event streams. Close some."))?;
+        caller.give_place_back();
+        Ok(Self { _place: place })
+    }
+}
+
 impl Watching {
     /// Begins to watch. With `resumed`, all events after that one come first. `replay` is where the stream begins to read, and
     /// says how much it keeps.
@@ -129,14 +148,10 @@ impl Watching {
         app: Arc<App>,
         owned: &OwnedThread,
         caller: &Caller,
+        place: StreamPlace,
         resumed: Option<u64>,
         replay: impl FnOnce(&Replay) -> Replay,
     ) -> Result<Self, ApiError> {
-        let limits = &app.limits;
-        let place = app.streams.take(&caller.user.id, limits.streams_per_user, limits.streams);
-        let place =
-            place.ok_or_else(|| ApiError::too_many("There are too many open event streams. Close some."))?;
-        caller.give_place_back();
         let (replay, last) = app.look_at(owned, |known| (replay(known), known.last)).await?;
         if resumed.is_some_and(|resumed| resumed > last) {
             return Err(ApiError::bad_request("This thread has no event with this number yet."));

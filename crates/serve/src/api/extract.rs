@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::response::IntoResponse;
@@ -12,6 +11,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use prowess_agent::json::MODEL_JSON;
+use prowess_base::text::escaped_start;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
@@ -55,18 +55,53 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<App>> for ApiJson<T> 
         MODEL_JSON.check(&bytes).map_err(|costly| {
             ApiError::too_large(format!("The body has too many values: {}.", costly.values))
         })?;
-        let parse = move || Json::<T>::from_bytes(&bytes);
+        let parse = move || parsed(&bytes);
         let parsed = if _place.is_some() {
             // Others must not wait for it.
             tokio::task::spawn_blocking(parse).await.map_err(|error| ApiError::internal(&error))?
         } else {
             parse()
         };
-        match parsed {
-            Ok(Json(value)) => Ok(Self(value)),
-            Err(rejection) => Err(ApiError::bad_request(rejection.body_text())),
+        parsed.map(Self)
+    }
+}
+
+fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    match bytes.trim_ascii_start().first() {
+        None => return Err(ApiError::bad_request("The body is empty. Send a JSON object.")),
+        // An array of values would pass for an object without names.
+        Some(b'[') => return Err(ApiError::bad_request("The body must be a JSON object, not an array.")),
+        Some(_) => {}
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| misfit(&error.path().to_string(), error.inner()))?;
+    json.end().map_err(|error| misfit(".", &error))?;
+    Ok(value)
+}
+
+/// What is wrong with a body, at this field. The field `.` is the whole body.
+fn misfit(field: &str, error: &serde_json::Error) -> ApiError {
+    let text = error.to_string();
+    if !error.is_data() {
+        return ApiError::bad_request(format!("The body is not valid JSON: {text}."));
+    }
+    let why = escaped_start(&without_types(text.rsplit_once(" at line ").map_or(&*text, |(why, _)| why)));
+    ApiError::bad_request(match field {
+        "." => format!("The body is wrong: {why}."),
+        field => format!("The field `{}` is wrong: {why}.", escaped_start(field)),
+    })
+}
+
+/// An error without the names of the server's types, which mean nothing to a client.
+fn without_types(why: &str) -> String {
+    for kind in ["struct ", "enum ", "tuple struct "] {
+        if let Some((before, name)) = why.rsplit_once(&format!("expected {kind}")) {
+            let rest = name.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || c == '_');
+            return format!("{before}expected an object{rest}");
         }
     }
+    why.to_owned()
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -132,9 +167,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for ApiQuery<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let query = Query::from_request_parts(parts, state).await;
-        query
-            .map(|Query(value)| Self(value))
-            .map_err(|rejection| ApiError::bad_request(rejection.body_text()))
+        query.map(|Query(value)| Self(value)).map_err(|rejection| {
+            let text = rejection.body_text();
+            let why = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            ApiError::bad_request(format!("A parameter is wrong: {}.", escaped_start(why)))
+        })
     }
 }
 
@@ -143,6 +180,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for ApiPath
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
         let path = Path::from_request_parts(parts, state).await;
-        path.map(|Path(value)| Self(value)).map_err(|rejection| ApiError::bad_request(rejection.body_text()))
+        path.map(|Path(value)| Self(value))
+            .map_err(|_| ApiError::bad_request("A part of the address is not text in UTF-8."))
     }
 }

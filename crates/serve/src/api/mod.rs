@@ -27,12 +27,12 @@ use utoipa_axum::routes;
 
 pub(crate) use self::described::describe_errors;
 pub(crate) use self::error::{ApiError, ApiErrorBody, ErrorCode};
-pub(crate) use self::events::{Streamed, Watching};
+pub(crate) use self::events::{StreamPlace, Streamed, Watching};
 pub(crate) use self::extract::{ApiBytes, ApiJson, ApiPath, ApiQuery};
 pub(crate) use self::page_of::{Items, Page};
-pub(crate) use self::questions::{NewReply, Replied, ReplyKind, answer};
+pub(crate) use self::questions::{NewReply, Replied, ReplyKind, answer, no_question};
 pub(crate) use self::threads::{create_thread as create, fork_thread as fork, owned};
-pub(crate) use self::turns::{WhileWorking, check_allowance, say};
+pub(crate) use self::turns::{Unsaid, WhileWorking, check_allowance, say};
 use crate::app::App;
 
 #[derive(OpenApi)]

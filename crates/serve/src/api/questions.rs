@@ -7,6 +7,7 @@ use axum::extract::State;
 use http::StatusCode;
 use prowess_agent::queue::{Post, Posted};
 use prowess_agent::thread_state::CallReply;
+use prowess_base::text::escaped_start;
 use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ use super::turns::check_allowance;
 use super::{ApiError, ApiJson, ApiPath, Items};
 use crate::app::App;
 use crate::auth::{Approver, Caller, Reader};
-use crate::view::{NO_REASON, QuestionView, Replay};
+use crate::view::{Asked, NO_REASON, QuestionView};
 
 /// The longest reason, in bytes.
 const MAX_REASON: usize = 16 << 10;
@@ -45,7 +46,7 @@ pub(crate) enum ReplyKind {
     Reject,
     /// Do not make this call, nor any other that waits in the thread.
     RejectAll,
-    /// Make the call with other arguments.
+    /// Make the call with other arguments. The rules decide about them, and you may be asked again.
     Edit,
 }
 
@@ -78,7 +79,9 @@ impl NewReply {
             }
             ReplyKind::Always => CallReply::Always,
             ReplyKind::Edit if !question.can_edit => {
-                return Err(ApiError::bad_request("This call has begun: its arguments cannot change."));
+                return Err(ApiError::bad_request(
+                    "This question has no reply `edit`: a sub-agent makes the call.",
+                ));
             }
             ReplyKind::Reject => CallReply::Reject { message },
             ReplyKind::RejectAll => CallReply::RejectAll { message },
@@ -98,20 +101,27 @@ impl NewReply {
 pub(super) async fn reply(
     State(app): State<Arc<App>>,
     Approver(caller): Approver,
-    ApiPath((id, number)): ApiPath<(String, u64)>,
+    ApiPath((id, number)): ApiPath<(String, String)>,
     ApiJson(new): ApiJson<NewReply>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let questions = app.look_at(&thread, Replay::questions).await?;
-    let question = questions.iter().find(|question| question.number == number);
     let already = || ApiError::conflict("This question does not wait: somebody replied, or its turn ended.");
-    let question = question.ok_or_else(already)?;
+    let question = match app.look_at(&thread, |replay| replay.question_of(&number)).await? {
+        Asked::Waits(question) => question,
+        Asked::Settled => return Err(already()),
+        Asked::Never => return Err(no_question(&number)),
+    };
     let kind = new.reply;
-    let reply = new.call_reply(question)?;
-    match answer(&app, &caller, &thread, question, kind, reply).await? {
+    let reply = new.call_reply(&question)?;
+    match answer(&app, &caller, &thread, &question, kind, reply).await? {
         Replied::First => Ok(StatusCode::ACCEPTED),
         Replied::TooLate => Err(already()),
     }
+}
+
+/// The error for a number that no question of the thread has.
+pub(crate) fn no_question(number: &str) -> ApiError {
+    ApiError::not_found(format_args!("question `{}` in this thread", escaped_start(number)))
 }
 
 /// Whether a reply counts.

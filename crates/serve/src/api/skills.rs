@@ -84,7 +84,8 @@ pub(super) async fn load(
         ));
     }
     let message = Message::user(format!("/{}", skill.card.name));
-    say(&app, &caller, &thread, message, WhileWorking::Queue).await?;
+    let said = say(&app, &caller, &thread, message, WhileWorking::Queue).await;
+    said.map_err(|unsaid| unsaid.with_advice("Wait for its end.", "Reply to it."))?;
     Ok(StatusCode::ACCEPTED)
 }
 

@@ -8,11 +8,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use prowess_agent::queue::{Post, QueueState};
+use prowess_agent::queue::{Claim, Post, QueueState};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{AgentError, ThreadId};
 use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ApiError, ApiJson, ApiPath, ApiQuery, Items, Page};
@@ -30,6 +31,9 @@ const MAX_TITLE: usize = 400;
 const MAX_SEARCH: usize = 100;
 /// How long a deletion has a thread for itself.
 const DELETION: Duration = Duration::from_secs(60);
+/// How long a deletion waits for a worker that has no turn to work on, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// A thread with its conversation.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -165,10 +169,8 @@ pub(super) async fn create(
     Writer(caller): Writer,
     ApiJson(new): ApiJson<NewThread>,
 ) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
-    let card = app.agents.card();
-    let agent = new.agent.unwrap_or_else(|| card.name.clone());
-    if agent != card.name {
-        return Err(ApiError::bad_request(format!("There is no such agent; there is `{}`.", card.name)));
+    if new.agent.is_some_and(|agent| agent != app.agent) {
+        return Err(ApiError::bad_request(format!("There is no such agent; there is `{}`.", app.agent)));
     }
     let title = checked_title(new.title.unwrap_or_default())?;
     let thread = create_thread(&app, &caller, &ThreadId::new(), &title).await?;
@@ -186,7 +188,7 @@ pub(crate) async fn create_thread(
     if app.threads.count(user).await? >= most {
         return Err(ApiError::conflict(format!("You have {most} threads. Delete some.")));
     }
-    Ok(app.threads.create(user, id, &app.agents.card().name, title).await?)
+    Ok(app.threads.create(user, id, &app.agent, title).await?)
 }
 
 fn checked_title(title: String) -> Result<String, ApiError> {
@@ -264,16 +266,43 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     // No worker takes the thread meanwhile.
+    let claim = claim_at_rest(&app, &thread).await?;
     let queue = app.inbox_of(&thread.owner);
-    let claim = queue.claim_thread(&thread.id, "deletion", DELETION).await?;
-    let claim =
-        claim.ok_or_else(|| ApiError::conflict("The agent works on the thread. Cancel its turn first."))?;
     if let Err(error) = delete_claimed(&app, &thread).await {
         // It was queued, or can rest.
         queue.give_back(&claim, Duration::ZERO).await?;
         return Err(error);
     }
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Claims a thread for its deletion, unless a turn is in progress that nobody has cancelled.
+async fn claim_at_rest(app: &App, thread: &OwnedThread) -> Result<Claim, ApiError> {
+    let (queue, begun) = (app.inbox_of(&thread.owner), Instant::now());
+    loop {
+        if let Some(claim) = queue.claim_thread(&thread.id, "deletion", DELETION).await? {
+            return Ok(claim);
+        }
+        // Looked up before the log is read: a post that was taken has had its effect there.
+        let waiting = queue.waiting(&thread.id).await?;
+        let works = |replay: &Replay| {
+            let is_cancelled = waiting
+                .iter()
+                .any(|entry| matches!(entry.post, Post::Cancel { turn } if Some(turn) == replay.turn));
+            let says_more = waiting.iter().any(
+                |entry| matches!(&entry.post, Post::Say { message } if !replay.has(message.id.as_str())),
+            );
+            says_more || (replay.turn.is_some() && !is_cancelled)
+        };
+        if app.look_at(thread, works).await? {
+            return Err(ApiError::conflict("The agent works on the thread. Cancel its turn first."));
+        }
+        // A worker may only look at the thread.
+        if begun.elapsed() > PATIENCE {
+            return Err(ApiError::conflict("The server still looks at the thread. Try again."));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Deletes a thread that no worker has. The owner's entry goes last: as long as it is there, the deletion can be repeated.

@@ -79,7 +79,13 @@ pub(super) async fn start(
         message.id = MessageId::from(own.as_str());
     }
     let message_id = message.id.as_str().to_owned();
-    say(&app, &caller, &thread, message, new.mode).await?;
+    let said = say(&app, &caller, &thread, message, new.mode).await;
+    said.map_err(|unsaid| {
+        unsaid.with_advice(
+            "Wait for its end, or send the message with the mode `queue` or `interrupt`.",
+            "Reply to it, or send the message with the mode `queue` or `interrupt`.",
+        )
+    })?;
     if thread.title.is_empty() {
         // Lists show it while the agent still works.
         app.threads.give_title(&thread.owner, &thread.id, &crate::worker::title_of(&new.text)).await?;
@@ -104,6 +110,33 @@ pub(crate) async fn check_allowance(app: &App, caller: &Caller) -> Result<(), Ap
     app.used_up(&caller.user, false).await?.map_or(Ok(()), |reason| Err(ApiError::too_many(reason)))
 }
 
+/// Why a message could not be said.
+pub(crate) enum Unsaid {
+    /// A turn is in progress.
+    InTurn,
+    /// A question of the turn in progress waits for a reply.
+    Asks,
+    /// Another error.
+    Other(ApiError),
+}
+
+impl<E: Into<ApiError>> From<E> for Unsaid {
+    fn from(error: E) -> Self {
+        Self::Other(error.into())
+    }
+}
+
+impl Unsaid {
+    /// The error, with what the client can do about a turn in progress and about a question.
+    pub(crate) fn with_advice(self, in_turn: &str, asks: &str) -> ApiError {
+        match self {
+            Self::InTurn => ApiError::conflict(format!("A turn is in progress. {in_turn}")),
+            Self::Asks => ApiError::conflict(format!("A question waits for a reply. {asks}")),
+            Self::Other(error) => error,
+        }
+    }
+}
+
 /// Posts a message to a thread.
 pub(crate) async fn say(
     app: &App,
@@ -111,7 +144,7 @@ pub(crate) async fn say(
     thread: &OwnedThread,
     message: Message,
     mode: WhileWorking,
-) -> Result<(), ApiError> {
+) -> Result<(), Unsaid> {
     check(&message.text())?;
     check_allowance(app, caller).await?;
     let id = message.id.as_str().to_owned();
@@ -130,7 +163,7 @@ pub(crate) async fn say(
             return Ok(());
         }
     }
-    post_one_more(app, thread, &post).await
+    Ok(post_one_more(app, thread, &post).await?)
 }
 
 /// Refuses a post if too many wait in all threads of the user.
@@ -143,7 +176,7 @@ async fn check_room(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
 }
 
 /// Posts a message to a thread that rests.
-async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) -> Result<(), ApiError> {
+async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) -> Result<(), Unsaid> {
     check_room(app, thread).await?;
     let begun = Instant::now();
     loop {
@@ -163,11 +196,7 @@ async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) ->
         }
         // A worker may only look at the thread.
         if is_in_turn || begun.elapsed() > PATIENCE {
-            return Err(ApiError::conflict(if asks {
-                "A question waits for a reply. Reply to it, or use the mode `queue` or `interrupt` of the API."
-            } else {
-                "A turn is in progress. Wait, or use the mode `queue` or `interrupt` of the API."
-            }));
+            return Err(if asks { Unsaid::Asks } else { Unsaid::InTurn });
         }
         tokio::time::sleep(LOOK).await;
     }

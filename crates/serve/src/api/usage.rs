@@ -95,9 +95,9 @@ pub(super) async fn context(
 /// What a thread took.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ThreadUsage {
-    /// The model calls.
-    turns: Vec<CallUsage>,
-    /// All tokens, with those of sub-agents and summaries.
+    /// The model calls that ended with a response.
+    model_calls: Vec<CallUsage>,
+    /// All tokens, with those of sub-agents and summaries. Model calls that were cancelled count for the user (`/usage`), not here.
     tokens: u64,
     /// The cost in dollars, if all prices are known.
     cost: Option<String>,
@@ -138,7 +138,7 @@ pub(super) async fn of_thread(
     let used = |replay: &Replay| {
         let spent = replay.state.spent();
         ThreadUsage {
-            turns: replay.responses.iter().map(call).collect(),
+            model_calls: replay.responses.iter().map(call).collect(),
             tokens: spent.total().total(),
             cost: cost(spent),
         }

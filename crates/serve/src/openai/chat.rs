@@ -16,7 +16,7 @@ use super::error::streamed;
 use super::input::{ChatRequest, said};
 use super::turn::{Said, Turn};
 use super::{checked_agent, events, seconds};
-use crate::api::{ApiError, ApiJson, check_allowance, create};
+use crate::api::{ApiError, ApiJson, StreamPlace, check_allowance, create};
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::view::UsageView;
@@ -34,8 +34,10 @@ pub(super) async fn complete(
     let model = checked_agent(&app, &request.model)?;
     let text = said(None, &request.messages)?;
     check_allowance(&app, &caller).await?;
+    // Nothing happens for a client that cannot see it.
+    let place = StreamPlace::take(&app, &caller)?;
     let thread = create(&app, &caller, &ThreadId::new(), "").await?;
-    let (mut turn, _) = Turn::begin(&app, &caller, &thread, text, &headers).await?;
+    let (mut turn, _) = Turn::begin(&app, &caller, place, &thread, text, &headers).await?;
     let completion = Completion { id: format!("chatcmpl-{}", thread.id), created: seconds(), model };
     if request.stream == Some(true) {
         let with_usage = request.stream_options.and_then(|options| options.include_usage) == Some(true);

@@ -77,7 +77,7 @@ pub(crate) struct Unusable {
 
 /// The input of a response.
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "it is neither a text nor an array of messages")]
 pub(crate) enum Input {
     Text(String),
     Messages(Vec<InputMessage>),

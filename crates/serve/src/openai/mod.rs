@@ -58,7 +58,7 @@ struct Model {
 
 impl Model {
     fn of(app: &App) -> Self {
-        Self { id: app.agents.card().name, object: "model", created: 0, owned_by: "prowess" }
+        Self { id: app.agent.clone(), object: "model", created: 0, owned_by: "prowess" }
     }
 }
 
@@ -81,9 +81,9 @@ async fn model(
 
 /// The agent of a request.
 fn checked_agent(app: &App, name: &str) -> Result<String, ApiError> {
-    let known = app.agents.card().name;
+    let known = &app.agent;
     if name == known {
-        return Ok(known);
+        return Ok(known.clone());
     }
     let name = prowess_base::text::escaped_start(name);
     Err(ApiError::not_found(format_args!("model `{name}`; there is `{known}`")))

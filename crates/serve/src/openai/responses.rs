@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::input::ResponseRequest;
 use super::turn::{Said, Turn};
 use super::{checked_agent, events, seconds};
-use crate::api::{ApiError, ApiJson, check_allowance, create, fork, owned};
+use crate::api::{ApiError, ApiJson, StreamPlace, check_allowance, create, fork, owned};
 use crate::app::App;
 use crate::auth::{Caller, Reader, Writer};
 use crate::view::UsageView;
@@ -35,12 +35,14 @@ pub(super) async fn respond(
     let model = checked_agent(&app, &request.model)?;
     let text = request.input.said(request.instructions.as_deref())?;
     check_allowance(&app, &caller).await?;
+    // Nothing happens for a client that cannot see it.
+    let place = StreamPlace::take(&app, &caller)?;
     let previous = request.previous_response_id;
     let thread = match &previous {
         Some(id) => thread_of(&app, &caller, id).await?,
         None => create(&app, &caller, &ThreadId::new(), "").await?,
     };
-    let (mut turn, message) = Turn::begin(&app, &caller, &thread, text, &headers).await?;
+    let (mut turn, message) = Turn::begin(&app, &caller, place, &thread, text, &headers).await?;
     let response = Responding {
         id: format!("resp_{}_{message}", thread.id),
         item: format!("msg_{message}"),

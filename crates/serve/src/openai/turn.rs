@@ -6,7 +6,7 @@ use http::HeaderMap;
 use prowess_agent::Message;
 use prowess_store::serve::OwnedThread;
 
-use crate::api::{ApiError, WhileWorking, say};
+use crate::api::{ApiError, StreamPlace, Unsaid, WhileWorking, say};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::follow::{Followed, Following, Rest};
@@ -42,6 +42,7 @@ impl Turn {
     pub(super) async fn begin(
         app: &Arc<App>,
         caller: &Caller,
+        place: StreamPlace,
         thread: &OwnedThread,
         text: String,
         headers: &HeaderMap,
@@ -52,13 +53,16 @@ impl Turn {
         let (has_questions, last) = app.look_at(thread, look).await?;
         let link = link(headers, thread.id.as_str());
         if has_questions {
-            return Err(ApiError::conflict(format!("A question waits for your reply: {link}")));
+            return Err(Unsaid::Asks.with_advice("", &format!("Reply at {link}")));
         }
-        say(app, caller, thread, message, WhileWorking::Reject).await?;
+        say(app, caller, thread, message, WhileWorking::Reject).await.map_err(|unsaid| {
+            unsaid.with_advice(&format!("Wait for its end: {link}"), &format!("Reply at {link}"))
+        })?;
         let awaited = Some(id.clone());
-        let following =
-            Following::begin(Arc::clone(app), thread, caller, last, awaited, |known| known.light(last))
-                .await?;
+        let following = Following::begin(Arc::clone(app), thread, caller, place, last, awaited, |known| {
+            known.light(last)
+        })
+        .await?;
         let (told, usage) = (String::new(), UsageView::default());
         Ok((Self { following, link, told, has_text: false, usage, has_ended: false, has_asked: false }, id))
     }

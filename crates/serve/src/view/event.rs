@@ -69,7 +69,7 @@ pub enum EventView {
     ToolAnswered {
         /// The call.
         call: String,
-        /// The text that the model reads.
+        /// The tool's text. If a person changed the arguments, the model reads that before the text.
         text: String,
         /// Whether the answer is an error.
         is_error: bool,
@@ -102,6 +102,9 @@ pub enum EventView {
         /// The reason, if the person gave one.
         #[serde(skip_serializing_if = "Option::is_none")]
         message: Option<String>,
+        /// The new arguments of the call, if the reply is `edit`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        arguments: Option<Value>,
     },
     /// Something changed outside of a call.
     StateChanged(ChangesView),
@@ -213,8 +216,12 @@ impl EventView {
             Event::Approved { call, by } => Self::Approved { call: call.as_str().to_owned(), by: by.clone() },
             Event::Asked { .. } => question.map_or(Self::Other, |question| Self::Asked(Box::new(question))),
             Event::Replied { call, reply } => {
+                let arguments = match reply {
+                    CallReply::Edit { arguments } => Some(arguments_view(arguments, places)),
+                    _ => None,
+                };
                 let (reply, message) = reply_view(reply);
-                Self::Replied { call: call.as_str().to_owned(), question: None, reply, message }
+                Self::Replied { call: call.as_str().to_owned(), question: None, reply, message, arguments }
             }
             Event::StateChanged { changes } => Self::StateChanged(ChangesView::of(changes)),
             Event::Compacted { cut, summary, .. } => {
@@ -268,7 +275,7 @@ fn outcome_name(outcome: &TurnOutcome) -> String {
 /// What the model reads if a person gives no reason.
 pub(crate) const NO_REASON: &str = "The person rejected the call.";
 
-pub(crate) fn reply_view(reply: &CallReply) -> (&'static str, Option<String>) {
+fn reply_view(reply: &CallReply) -> (&'static str, Option<String>) {
     match reply {
         CallReply::Approve => ("approve", None),
         CallReply::Always => ("always", None),
@@ -277,6 +284,11 @@ pub(crate) fn reply_view(reply: &CallReply) -> (&'static str, Option<String>) {
         CallReply::RejectAll { message } => ("reject_all", reason(message)),
         _ => ("other", None),
     }
+}
+
+fn arguments_view(arguments: &str, places: &Places) -> Value {
+    let value = serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.to_owned()));
+    places.exact_json(&value)
 }
 
 /// What a person gave as a reason. The model always reads one.

@@ -13,7 +13,7 @@ pub use self::event::{ChangesView, EventView, LoggedEvent, UsageView};
 pub use self::message::{CallView, MessageRole, MessageView};
 pub use self::places::Places;
 pub use self::question::{DetailView, QuestionView};
-pub(crate) use self::replay::Replay;
+pub(crate) use self::replay::{Asked, Replay};
 pub use self::thread::{LoadedSkillView, ThreadStatus, ThreadView, TodoView};
 
 use std::time::SystemTime;

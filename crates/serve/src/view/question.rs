@@ -31,7 +31,7 @@ pub struct QuestionView {
     pub via: Option<String>,
     /// Whether the reply `always` is possible.
     pub can_always: bool,
-    /// Whether the reply `edit` is possible: the call has not begun.
+    /// Whether the reply `edit` is possible. The arguments of a sub-agent's call cannot be changed.
     pub can_edit: bool,
     /// What `always` would allow.
     pub always: Vec<String>,
@@ -62,7 +62,6 @@ impl QuestionView {
         at: SystemTime,
         call: &ToolCall,
         asked: &CallQuestion,
-        can_edit: bool,
         places: &Places,
     ) -> Self {
         let wording = asked.question.wording();
@@ -81,7 +80,7 @@ impl QuestionView {
             details: wording.details.iter().map(detail).collect(),
             arguments: places.exact_json(&arguments),
             via: asked.via.as_ref().map(|via| via.name.clone()),
-            can_edit,
+            can_edit: asked.via.is_none(),
             can_always: !wording.always.is_empty(),
             always: wording.always.iter().map(|rule| places.exact(rule)).collect(),
             always_ends: wording.always_ends.map(str::to_owned),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prowess_agent::id::MessageId;
 use prowess_agent::thread::StoredEvent;
-use prowess_agent::thread_state::{CallQuestion, ThreadState};
+use prowess_agent::thread_state::{CallQuestion, CallReply, ThreadState, edited_answer};
 use prowess_agent::{Event, ToolCall, TurnLimits};
 
 use super::{
@@ -26,6 +26,16 @@ struct TurnRange {
     said: Vec<MessageId>,
 }
 
+/// What became of a question.
+pub(crate) enum Asked {
+    /// It waits for a reply.
+    Waits(Box<QuestionView>),
+    /// Somebody replied, or its turn ended.
+    Settled,
+    /// The thread has no such question.
+    Never,
+}
+
 /// A log that is read from its beginning: what its events say to clients, and what the thread is like after them.
 #[derive(Clone)]
 pub(crate) struct Replay {
@@ -34,10 +44,12 @@ pub(crate) struct Replay {
     /// Whether only what a stream needs is kept: no messages.
     is_light: bool,
     calls: BTreeMap<String, ToolCall>,
-    /// The calls of this turn that have begun.
-    begun: BTreeSet<String>,
+    /// The calls whose arguments a person changed.
+    edited: BTreeSet<String>,
     /// The questions that wait, by their call.
     questions: BTreeMap<String, QuestionView>,
+    /// The numbers of all questions so far.
+    asked: BTreeSet<u64>,
     /// The answers to the calls of the last response.
     answers: Vec<MessageView>,
     pub(crate) state: ThreadState,
@@ -63,8 +75,9 @@ impl Replay {
             places,
             is_light: false,
             calls: BTreeMap::new(),
-            begun: BTreeSet::new(),
+            edited: BTreeSet::new(),
             questions: BTreeMap::new(),
+            asked: BTreeSet::new(),
             answers: Vec::new(),
             state: ThreadState::new(TurnLimits::default()),
             skills: Vec::new(),
@@ -126,7 +139,7 @@ impl Replay {
                 self.turn = Some(stored.number);
                 // Calls of earlier turns ask nothing any more.
                 self.calls.clear();
-                self.begun.clear();
+                self.edited.clear();
                 self.questions.clear();
             }
             Event::TurnEnded { .. } => {
@@ -136,30 +149,37 @@ impl Replay {
             Event::ModelResponded { model, message, usage, .. } => {
                 self.answers.clear();
                 for call in message.tool_calls() {
+                    self.edited.remove(call.id.as_str());
                     self.calls.insert(call.id.as_str().to_owned(), call.clone());
                 }
                 if !self.is_light {
                     self.responses.push((stored.number, time(stored.at), model.clone(), *usage));
                 }
             }
-            Event::ToolStarted { call, .. } => {
-                self.begun.insert(call.as_str().to_owned());
-            }
             Event::Asked { call, question: asked, .. } => {
                 question = self.question(stored, call.as_str(), asked);
+                self.asked.insert(stored.number);
                 if let Some(question) = question.clone() {
                     self.questions.insert(question.call.clone(), question);
                 }
             }
-            Event::Replied { call, .. } => {
-                replied = self.questions.remove(call.as_str()).map(|question| question.number);
+            Event::Replied { call, reply } => {
+                let question = self.questions.remove(call.as_str());
+                replied = question.as_ref().map(|question| question.number);
+                if let CallReply::Edit { arguments } = reply
+                    && question.is_some_and(|question| question.can_edit)
+                    && let Some(known) = self.calls.get_mut(call.as_str())
+                {
+                    known.arguments.clone_from(arguments);
+                    self.edited.insert(call.as_str().to_owned());
+                }
             }
             Event::ToolAnswered { call, answer } => {
                 self.change(&ChangesView::of(&answer.changes));
                 let answer = MessageView {
                     id: String::new(),
                     role: MessageRole::Tool,
-                    text: self.places.shown(&answer.text),
+                    text: self.answer(call.as_str(), &self.places.shown(&answer.text)),
                     reasoning: None,
                     calls: Vec::new(),
                     call: Some(call.as_str().to_owned()),
@@ -181,9 +201,16 @@ impl Replay {
     }
 
     fn question(&self, stored: &StoredEvent, call: &str, asked: &CallQuestion) -> Option<QuestionView> {
-        let can_edit = !self.begun.contains(call);
         let call = self.calls.get(call)?;
-        Some(QuestionView::new(&self.thread, stored.number, stored.at, call, asked, can_edit, &self.places))
+        Some(QuestionView::new(&self.thread, stored.number, stored.at, call, asked, &self.places))
+    }
+
+    /// What the model reads if a tool answers with this text. If a person changed the arguments, the model reads that too.
+    pub(crate) fn answer(&self, call: &str, text: &str) -> String {
+        match self.calls.get(call).filter(|_| self.edited.contains(call)) {
+            Some(edited) => edited_answer(&self.places.shown(&edited.arguments), text),
+            None => text.to_owned(),
+        }
     }
 
     fn change(&mut self, changes: &ChangesView) {
@@ -202,6 +229,16 @@ impl Replay {
         let mut questions: Vec<QuestionView> = self.questions.values().cloned().collect();
         questions.sort_by_key(|question| question.number);
         questions
+    }
+
+    /// What became of the question with this number.
+    pub(crate) fn question_of(&self, number: &str) -> Asked {
+        let Ok(number) = number.parse() else { return Asked::Never };
+        match self.questions.values().find(|question| question.number == number) {
+            Some(question) => Asked::Waits(Box::new(question.clone())),
+            None if self.asked.contains(&number) => Asked::Settled,
+            None => Asked::Never,
+        }
     }
 
     /// A text without paths of the server.

@@ -43,7 +43,7 @@ pub use self::accounts::{AccountError, Accounts, DailyLimits, NewToken, TokenInf
 pub use self::audit::{Audit, AuditEntry, AuditError};
 pub use self::identities::{Identity, IdentityInfo};
 pub use self::own_skills::{
-    NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkillTrust, OwnSkills, SkillDigest,
+    NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkillRows, OwnSkillTrust, SkillDigest,
 };
 pub use self::scopes::{Scope, ScopeError, Scopes};
 pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary};

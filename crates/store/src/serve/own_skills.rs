@@ -116,7 +116,7 @@ fn failed(action: &'static str) -> impl Fn(DatabaseError) -> OwnSkillError {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct OwnSkills(Database);
+pub struct OwnSkillRows(Database);
 
 fn own_skill(row: &Row) -> Result<OwnSkill, DatabaseError> {
     let trust = match row.maybe_time(7)? {
@@ -150,7 +150,7 @@ fn key(owner: &str, digest: &SkillDigest) -> [Cell; 2] {
     [id(owner), digest.as_slice().into()]
 }
 
-impl OwnSkills {
+impl OwnSkillRows {
     pub(crate) fn new(database: Database) -> Self {
         Self(database)
     }

@@ -106,6 +106,36 @@ fn an_interrupt_is_answered_once_and_needs_the_right_to_approve() {
 }
 
 #[test]
+fn an_interrupt_offers_the_replies_that_its_question_takes() {
+    let call = json!({"skill": "tides", "command": "sh scripts/tides.sh"});
+    let model = FakeModel::start(vec![Answer::call("skill_run", call), Answer::text("Low.")]);
+    let world = world(&model);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    let events = run(&ada, &input("mine", &[("a", "Look up the tide.")]));
+    let interrupt = &events.last().unwrap()["outcome"]["interrupts"][0];
+    let properties = &interrupt["responseSchema"]["properties"];
+    assert_eq!(properties["reply"]["enum"], json!(["approve", "always", "reject", "reject_all", "edit"]));
+    assert_eq!(properties["arguments"]["type"], "object");
+    let resume = |id: &Value, payload: Value| {
+        let mut input = input("mine", &[]);
+        input["resume"] = json!([{"interruptId": id, "status": "resolved", "payload": payload}]);
+        input
+    };
+    let unknown = send(&ada, &resume(&json!("1000"), json!({"reply": "approve"})));
+    assert_eq!((unknown.status, unknown.json()["error"]["code"].as_str()), (404, Some("not_found")));
+    let arguments = json!({"skill": "tides", "command": "echo low"});
+    let edit = json!({"reply": "edit", "arguments": arguments});
+    let events = run(&ada, &resume(&interrupt["id"], edit));
+    let again = &events.last().unwrap()["outcome"]["interrupts"][0];
+    assert_ne!(again["id"], interrupt["id"]);
+    assert_eq!(again["metadata"]["question"]["arguments"], arguments);
+    let events = run(&ada, &resume(&again["id"], json!({"reply": "approve"})));
+    let result = of(&events, "TOOL_CALL_RESULT")[0]["content"].as_str().unwrap();
+    assert!(result.starts_with("(The user changed the arguments") && result.contains("low"), "{result}");
+}
+
+#[test]
 fn a_turn_goes_on_without_its_client_and_a_run_joins_it() {
     let model =
         FakeModel::start(vec![Answer::slow("It is high tide at noon today.", Duration::from_millis(300))]);

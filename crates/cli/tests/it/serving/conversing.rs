@@ -72,13 +72,35 @@ fn a_person_converses_and_reads_everything_again() {
     assert!(context["tokens"].as_u64().unwrap() > 100, "{context}");
     assert_eq!(context["window"], 100_000);
     let usage = ada.get(&format!("/threads/{thread}/usage"));
-    assert_eq!(usage["turns"].as_array().unwrap().len(), 3);
+    assert_eq!(usage["model_calls"].as_array().unwrap().len(), 3);
     assert_eq!(ada.get("/usage")["total"]["tokens"], usage["tokens"]);
     let markdown = ada.request("GET", &format!("/api/v1/threads/{thread}/export"), None, &[]).text();
     assert!(
         markdown.contains("# When is high tide?") && markdown.contains("It is high tide at noon."),
         "{markdown}"
     );
+}
+
+#[test]
+fn an_agent_says_what_it_has_and_who_may_reply() {
+    let model = FakeModel::start(Vec::new());
+    let world = world(&model);
+    let server = Server::start_with(&world, &["--own-skills", "admin"]);
+    let agents = server.client("admin").get("/agents");
+    let agent = &agents["items"][0];
+    assert_eq!((&agent["name"], &agent["model"]), (&json!("prowess"), &json!("fake:m")));
+    assert_eq!((&agent["window"], &agent["skills"]), (&json!(100_000), &json!(1)));
+    assert_eq!(agent["own_skills"], "admin");
+    assert_eq!(agent["approvers"], "the owner of the thread, with the scope `approve`");
+    let rules = agent["rules"].as_array().unwrap();
+    assert!(rules.contains(&json!({"kind": "write", "pattern": "*", "decision": "ask"})), "{agent:#}");
+    let budgets = json!({"overview_tokens": 4000, "loaded_skills": 10, "loaded_tokens": null});
+    assert_eq!(agent["budgets"], budgets);
+    // The paths of the server are nobody's business.
+    let told = agents.to_string();
+    assert!(!told.contains(world.path("").to_str().unwrap()) && !told.contains("/etc/"), "{agent:#}");
+    assert!(agent["limits"]["model_calls"].is_u64(), "{agent:#}");
+    assert!(agent["limits"]["tokens"].is_null() && agent["limits"]["cost"].is_null(), "{agent:#}");
 }
 
 /// The thread when no worker has it any more.

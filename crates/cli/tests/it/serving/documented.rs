@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::Server;
+use super::client::Client;
 use crate::world::World;
 
 fn page() -> String {
@@ -24,11 +25,23 @@ fn starts(command: &str) -> Option<Vec<&str>> {
     words.first().is_none_or(|first| first.starts_with("--")).then_some(words)
 }
 
+/// A command that follows a stream, up to where a person would end it. Other commands stay as they are.
+fn followed(command: &str) -> String {
+    let end = if command.contains("after=0") { "asked" } else { "live" };
+    match command.split_once(" | sed ") {
+        _ if !command.contains("/events") => command.to_owned(),
+        // The command itself says where it ends.
+        Some((stream, end)) => format!("sed {end} < <({{ {stream} || true; }} 2> /dev/null)"),
+        None => format!("sed '/^event: {end}/q' < <({{ {command} || true; }} 2> /dev/null)"),
+    }
+}
+
 #[test]
 fn every_command_of_the_page_works() {
     let world = World::new();
     let price = "[price.\"offline\"]\ninput = 1.0\noutput = 2.0\n";
-    world.file("home/.config/prowess/prowess.toml", price);
+    let skill = "---\nname: tides\ndescription: Looks up the tide. Use for boat trips.\n---\n\n```sh\nmkdir -p out; echo high > out/tide.txt\n```\n";
+    world.file("home/.config/prowess/prowess.toml", price).file("home/.prowess/skills/tides/SKILL.md", skill);
     let all = commands();
     let (servers, typed): (Vec<_>, Vec<_>) = all.iter().partition(|command| starts(command).is_some());
     assert!(servers.len() >= 2 && typed.len() >= 10, "{all:#?}");
@@ -43,11 +56,7 @@ fn every_command_of_the_page_works() {
         let command = command
             .replace(" ID", " \"$(prowess serve token list bob | grep laptop | grep -oE '[0-9a-f]{32}')\"");
         let command = command.replace("127.0.0.1:8930", &server.address);
-        // A stream ends only when nobody reads it any more.
-        let is_stream = command.contains("/events?");
-        let command =
-            if is_stream { format!("{{ {command} || true; }} | sed '/^event: live/q'") } else { command };
-        script.push_str(&format!("{command}\n"));
+        script.push_str(&format!("{}\n", followed(&command)));
     }
     let program = std::path::Path::new(env!("CARGO_BIN_EXE_prowess"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -58,7 +67,32 @@ fn every_command_of_the_page_works() {
     assert!(ran.status.success(), "{out}\n{err}");
     // An error of the API has its own form, and curl does not fail with it.
     assert!(!out.contains("\"error\":{"), "{out}");
-    assert!(out.contains("event: ") && out.contains("\"object\":\"response\""), "{out}");
+    assert!(out.contains("event: turn_ended") && out.contains("\"object\":\"response\""), "{out}");
+    // What was uploaded, and what the command saved.
+    assert!(out.contains("\nSail at noon.\n") && out.contains("\nhigh\n"), "{out}");
+}
+
+#[test]
+fn the_page_lists_every_address_of_the_api() {
+    let world = World::new();
+    let server = Server::start(&world);
+    let document = Client::anonymous(&server.address).request("GET", "/openapi.json", None, &[]).json();
+    let page = page();
+    let mut described = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let Some(path) = path.strip_prefix("/api/v1") else { continue };
+        for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {
+            let request = format!("| `{} {path}` |", method.to_uppercase());
+            assert!(page.contains(&request), "docs/serving.md does not list {request}");
+            described += 1;
+        }
+    }
+    let listed = page.lines().filter(|line| {
+        ["GET", "POST", "PUT", "PATCH", "DELETE"]
+            .iter()
+            .any(|method| line.starts_with(&format!("| `{method} /")))
+    });
+    assert_eq!(listed.count(), described);
 }
 
 #[test]

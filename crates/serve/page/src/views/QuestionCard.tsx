@@ -151,7 +151,7 @@ export function QuestionCard({ question, hasOthers, dispatch, mayApprove }: Prop
             />
             {problem && <p id={`${id}-problem`} class="error-text" role="alert">{start(problem, 300)}</p>}
             <div class="buttons">
-              <button type="button" disabled={isBusy} onClick={edit}>Run with these arguments</button>
+              <button type="button" disabled={isBusy} onClick={edit}>Use these arguments</button>
             </div>
           </div>
         )}
