@@ -7,9 +7,9 @@ use axum::Json;
 use axum::extract::{FromRequest as _, Request, State};
 use http::StatusCode;
 use prowess_base::text::escaped_start;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::{ApiBytes, ApiError, ApiPath, ApiQuery, Items, Page};
 use crate::app::{App, Counted};
@@ -161,14 +161,24 @@ pub(super) async fn distrust(
     Ok(Json(card))
 }
 
-/// Lists the skills of users that wait for an administrator, the oldest first.
-#[utoipa::path(get, path = "/waiting-skills", tag = "skills", params(Page), responses((status = 200, body = Items<WaitingSkill>)))]
+/// How many of the skills that wait are wanted.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct FirstOf {
+    /// The most skills, up to 200.
+    limit: Option<usize>,
+}
+
+/// Lists the first skills of users that wait for an administrator, the oldest first. Others follow when these are decided.
+#[utoipa::path(get, path = "/waiting-skills", tag = "skills", params(FirstOf), responses((status = 200, body = Items<WaitingSkill>)))]
 pub(super) async fn waiting(
     State(app): State<Arc<App>>,
     _: AdminCaller,
-    ApiQuery(page): ApiQuery<Page>,
+    ApiQuery(FirstOf { limit }): ApiQuery<FirstOf>,
 ) -> Result<Json<Items<WaitingSkill>>, ApiError> {
-    let waiting = decided_by_admins(&app)?.waiting(page.limit()).await?;
+    let first = Page { limit, after: None };
+    let waiting = decided_by_admins(&app)?.waiting(first.limit()).await?;
     let users = app.accounts.users().await?;
     let names: HashMap<&str, &str> = users.iter().map(|user| (&*user.id, &*user.name)).collect();
     let view = |(owner, skill): (String, OwnSkillCard)| {

@@ -415,6 +415,7 @@ fn an_administrator_decides_if_the_server_says_so() {
     assert_eq!(bob.ask("GET", "/skills/knots", None).status, 404);
     let refused = refusal(&bob.ask("PUT", &format!("{}/trust", at(&look)), None), 403);
     assert!(refused.contains("administrator"), "{refused}");
+    assert_eq!(admin.get("/waiting-skills?limit=1")["items"].as_array().unwrap().len(), 1);
     let waiting = &admin.get("/waiting-skills")["items"];
     assert_eq!((&waiting[0]["owner"], &waiting[0]["owner_name"]), (&json!(id), &json!("bob")));
     assert_eq!(waiting[0]["name"], "knots");
