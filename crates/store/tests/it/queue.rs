@@ -74,6 +74,10 @@ impl TurnQueue for InTurn {
     async fn give_back(&self, claim: &Claim, delay: Duration) -> Result<(), QueueError> {
         self.next().give_back(claim, delay).await
     }
+
+    async fn postpone(&self, claim: &Claim, posted: u64, delay: Duration) -> Result<Finished, QueueError> {
+        self.next().postpone(claim, posted, delay).await
+    }
     async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
         self.next().state(thread).await
     }
