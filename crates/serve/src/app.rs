@@ -44,11 +44,13 @@ pub(crate) struct App {
     pub(crate) posted: Notify,
     /// Whether the server stops.
     pub(crate) stop: watch::Sender<bool>,
-    /// The number of requests in progress, of large bodies that arrive, of files that are read, of searches, of workers and of
+    /// The number of requests in progress, of large bodies that arrive, of files and of logs that are read, of forks, of searches, of workers and of
     /// open event streams, by user.
     pub(crate) requests: Counts,
     pub(crate) uploads: Counts,
     pub(crate) downloads: Counts,
+    pub(crate) reads: Counts,
+    pub(crate) forks: Counts,
     pub(crate) searches: Counts,
     pub(crate) working: Counts,
     pub(crate) streams: Counts,
@@ -84,6 +86,8 @@ impl App {
             requests: Counts::default(),
             uploads: Counts::default(),
             downloads: Counts::default(),
+            reads: Counts::default(),
+            forks: Counts::default(),
             searches: Counts::default(),
             working: Counts::default(),
             streams: Counts::default(),

@@ -36,6 +36,12 @@ pub struct ServeLimits {
     pub downloads: usize,
     /// See [`ServeLimits::downloads`].
     pub downloads_per_user: usize,
+    /// How many answers with a whole log one user may read at the same time.
+    pub reads_per_user: usize,
+    /// How many threads are forked at the same time, of all users and of one.
+    pub forks: usize,
+    /// See [`ServeLimits::forks`].
+    pub forks_per_user: usize,
     /// How many searches of threads run at the same time, of all users and of one.
     pub searches: usize,
     /// See [`ServeLimits::searches`].
@@ -81,6 +87,9 @@ impl Default for ServeLimits {
             uploads_per_user: 2,
             downloads: 32,
             downloads_per_user: 8,
+            reads_per_user: 8,
+            forks: 4,
+            forks_per_user: 1,
             searches: 2,
             searches_per_user: 1,
             stall: Duration::from_secs(30),

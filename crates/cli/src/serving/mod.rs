@@ -196,8 +196,9 @@ impl ServerAgents {
 
     async fn removed(&self, owner: &str, thread: &ThreadId) -> Result<()> {
         let agents = self.of_thread(owner, thread).await?;
-        let removed = agents.workspaces().remove(thread.as_str()).map_err(|error| anyhow!("{error}"))?;
-        if removed == Removed::InUse {
+        let (workspaces, name) = (agents.workspaces().clone(), thread.as_str().to_owned());
+        let removed = tokio::task::spawn_blocking(move || workspaces.remove(&name)).await?;
+        if removed.map_err(|error| anyhow!("{error}"))? == Removed::InUse {
             return Err(anyhow!("a command is running in the workspace"));
         }
         let own = agents.artifacts_of(thread)?;
@@ -209,10 +210,15 @@ impl ServerAgents {
                 }
             }
         }
-        for directory in [self.project(thread), agents.thread_files(thread)] {
-            remove_tree(&directory).with_context(|| format!("{} cannot be removed", directory.display()))?;
-        }
-        Ok(())
+        let directories = [self.project(thread), agents.thread_files(thread)];
+        let removed = tokio::task::spawn_blocking(move || {
+            for directory in directories {
+                remove_tree(&directory)
+                    .with_context(|| format!("{} cannot be removed", directory.display()))?;
+            }
+            anyhow::Ok(())
+        });
+        removed.await?
     }
 }
 

@@ -136,7 +136,7 @@ impl StreamPlace {
         let place = app.streams.take(&caller.user.id, limits.streams_per_user, limits.streams);
         let place =
             place.ok_or_else(|| ApiError::too_many("There are too many open event streams. Close some."))?;
-        caller.give_place_back();
+        caller.give_places_back();
         Ok(Self { _place: place })
     }
 }

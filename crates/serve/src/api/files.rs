@@ -1,6 +1,5 @@
 //! Files of a thread: those of its tree, and artifacts.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Json;
@@ -8,10 +7,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest as _, Request, State};
 use axum::response::Response;
 use bytes::Bytes;
-use futures_util::stream;
-use http::header::{
-    CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS,
-};
+use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
 use prowess_agent::queue::QueueState;
 use prowess_backend::{BackendError, EntryKind, VirtualPath, WriteMode};
@@ -23,16 +19,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::threads::owned;
 use super::{ApiBytes, ApiError, ApiPath, ApiQuery, Items};
-use crate::app::{App, Counted};
-use crate::auth::{Caller, Reader, Writer};
+use crate::app::App;
+use crate::auth::{Reader, Writer};
 use crate::view::time;
 
 /// The most files and directories of one listing.
 const MAX_LISTED: usize = 2000;
 /// The most parts of a path that a person may change.
 const MAX_DEPTH: usize = 48;
-/// How many bytes of a file are sent at a time.
-const CHUNK: usize = 64 << 10;
 /// The most versions of artifacts of one listing.
 const MAX_VERSIONS: usize = 1000;
 /// What a browser may do with the content of a file: show it, and nothing else.
@@ -126,7 +120,7 @@ pub(super) async fn read(
     ApiQuery(FileAt { path, download }): ApiQuery<FileAt>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let place = download_place(&app, &caller)?;
+    caller.read_file(&app)?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let path = parsed(&path)?;
     let entry = served.files.stat(&path).await.map_err(|error| refused(&error))?;
@@ -139,14 +133,7 @@ pub(super) async fn read(
     let read = served.files.download(std::slice::from_ref(&path)).await.into_iter().next();
     let bytes = read.unwrap_or(Ok(Bytes::new())).map_err(|error| refused(&error))?;
     let name = path.as_str().rsplit('/').next().unwrap_or_default();
-    Ok(content(bytes, name, download.is_some(), place))
-}
-
-/// A place for a download. Its bytes are in memory until the client has them.
-fn download_place(app: &App, caller: &Caller) -> Result<Counted, ApiError> {
-    let limits = &app.limits;
-    let place = app.downloads.take(&caller.user.id, limits.downloads_per_user, limits.downloads);
-    place.ok_or_else(|| ApiError::too_many("Too many files are read at once. Try again."))
+    Ok(content(bytes, name, download.is_some()))
 }
 
 /// Writes a file below `/project`. The body is the file.
@@ -201,18 +188,12 @@ fn own_path(path: &str) -> Result<VirtualPath, ApiError> {
 
 /// The response with the content of a file. Its type follows from its bytes, never from its name or a stored type, and no
 /// type that a browser would run is sent.
-fn content(bytes: Bytes, name: &str, download: bool, place: Counted) -> Response {
+fn content(bytes: Bytes, name: &str, download: bool) -> Response {
     let mime = safe_mime(&bytes);
     let shown = if download || mime == "application/octet-stream" { "attachment" } else { "inline" };
     let disposition = format!("{shown}; filename*=UTF-8''{}", percent_encoded(name));
-    let length = bytes.len();
-    let chunks = stream::unfold((bytes, place), async |(mut bytes, place)| {
-        let chunk = bytes.split_to(CHUNK.min(bytes.len()));
-        (!chunk.is_empty()).then_some((Ok::<_, Infallible>(chunk), (bytes, place)))
-    });
-    let mut response = Response::new(Body::from_stream(chunks));
+    let mut response = Response::new(Body::from(bytes));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_LENGTH, length.into());
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(mime));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
@@ -351,7 +332,7 @@ pub(super) async fn artifact(
     ApiQuery(ArtifactAt { name, version }): ApiQuery<ArtifactAt>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let place = download_place(&app, &caller)?;
+    caller.read_file(&app)?;
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let parsed =
         ArtifactName::parse(&name).map_err(|_| ApiError::bad_request("This is no name of an artifact."))?;
@@ -362,7 +343,7 @@ pub(super) async fn artifact(
         error => ApiError::internal(&error),
     })?;
     let name = name.rsplit('/').next().unwrap_or_default();
-    Ok(content(loaded.bytes, name, false, place))
+    Ok(content(loaded.bytes, name, false))
 }
 
 #[cfg(test)]

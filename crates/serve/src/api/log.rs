@@ -43,6 +43,7 @@ pub(super) async fn page(
     ApiQuery(LogPage { after, limit }): ApiQuery<LogPage>,
 ) -> Result<Json<LogPart>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
+    caller.read_whole(&app)?;
     let (mut replay, last) = app.look_at(&thread, |known| (known.light(after), known.last)).await?;
     let limit = limit.unwrap_or(MOST).clamp(1, MOST);
     let mut items = Vec::new();

@@ -207,6 +207,9 @@ pub(super) async fn read(
     ApiQuery(parts): ApiQuery<PartsOf>,
 ) -> Result<Json<WholeThread>, ApiError> {
     let before = owned(&app, &caller, &id).await?;
+    if parts.messages {
+        caller.read_whole(&app)?;
+    }
     // A thread that rests has stored everything before.
     let state = app.queue.state(&before.id).await?;
     let waiting = app.inbox_of(&before.owner).waiting(&before.id).await?;
@@ -340,8 +343,12 @@ pub(super) async fn fork(
 ) -> Result<(StatusCode, Json<ThreadView>), ApiError> {
     let from = owned(&app, &caller, &id).await?;
     // What a person approved in a turn must happen once, and a turn goes on in one thread only.
-    let through = fork.through.unwrap_or(u64::MAX);
-    let through = app.look_at(&from, |replay| replay.before_turn(through.min(replay.last))).await?;
+    let (through, last) = app
+        .look_at(&from, |replay| (replay.before_turn(fork.through.unwrap_or(replay.last)), replay.last))
+        .await?;
+    if fork.through.is_some_and(|through| through > last) {
+        return Err(ApiError::bad_request(format!("The thread has {last} events.")));
+    }
     let title = if from.title.is_empty() { String::new() } else { format!("{} (fork)", from.title) };
     let thread = fork_thread(&app, &caller, &from, through, &title).await?;
     // A worker looks at it, so that lists show what waits in it.
@@ -350,8 +357,27 @@ pub(super) async fn fork(
     Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
 }
 
-/// Makes a thread that has the first events of another one, and its files.
+/// Makes a thread that has the first events of another one, and its files. If the client goes away, it is made all the same.
 pub(crate) async fn fork_thread(
+    app: &Arc<App>,
+    caller: &Caller,
+    from: &OwnedThread,
+    through: u64,
+    title: &str,
+) -> Result<OwnedThread, ApiError> {
+    let place = app.forks.take(&caller.user.id, app.limits.forks_per_user, app.limits.forks);
+    let busy = || ApiError::too_many("Too many threads are forked at once. Try again.").retry_after(1);
+    let place = place.ok_or_else(busy)?;
+    let (app, caller, from, title) = (Arc::clone(app), caller.clone(), from.clone(), title.to_owned());
+    let forked = tokio::spawn(async move {
+        let forked = copy_thread(&app, &caller, &from, through, &title).await;
+        drop(place);
+        forked
+    });
+    forked.await.map_err(|error| ApiError::internal(&error))?
+}
+
+async fn copy_thread(
     app: &App,
     caller: &Caller,
     from: &OwnedThread,
@@ -402,6 +428,7 @@ pub(super) async fn export(
     ApiQuery(ExportOf { format }): ApiQuery<ExportOf>,
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
+    caller.read_whole(&app)?;
     let (mut response, mime, ending) = match format {
         ExportFormat::Json => {
             (Json(all_events(&app, &thread).await?).into_response(), "application/json", "json")

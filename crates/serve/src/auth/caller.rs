@@ -2,11 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use futures_util::stream;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::BodyExt as _;
@@ -18,6 +19,9 @@ use crate::app::{App, Counted, lock};
 
 /// The header that a page sends and a form of another site cannot send.
 const OWN_HEADER: &str = "x-prowess";
+
+/// The most bytes of a body that wait for a client at once.
+const CHUNK: usize = 64 << 10;
 
 /// How a caller proved who they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +39,8 @@ pub(crate) struct Caller {
     pub(crate) token: TokenInfo,
     /// The digest by which the token is checked again.
     pub(crate) digest: [u8; 32],
-    /// The place of the request among those in progress.
-    place: Arc<Mutex<Option<Counted>>>,
+    /// What the request takes until the client has the whole answer: a place among those in progress, for one.
+    places: Arc<Mutex<Vec<Counted>>>,
 }
 
 /// Lets a request pass if it proves who makes it.
@@ -59,16 +63,31 @@ pub(crate) async fn authenticate(
         ApiError::too_many("Too many of your requests are in progress. Let some end.").retry_after(1)
     })?;
     app.accounts.note_use(&token.id).await?;
-    let place = Arc::new(Mutex::new(Some(place)));
-    request.extensions_mut().insert(Caller { user, token, digest, place: Arc::clone(&place) });
-    let response = next.run(request).await;
-    // The place is given back when the client has the whole body, or is gone.
-    Ok(response.map(|body| {
-        Body::new(body.map_err(move |error| {
-            let _held = &place;
-            error
-        }))
-    }))
+    let places = Arc::new(Mutex::new(vec![place]));
+    request.extensions_mut().insert(Caller { user, token, digest, places: Arc::clone(&places) });
+    let mut response = next.run(request).await;
+    match response.body().size_hint().exact() {
+        Some(0) => return Ok(response),
+        Some(length) => drop(response.headers_mut().entry(CONTENT_LENGTH).or_insert(length.into())),
+        None => {}
+    }
+    Ok(response.map(|body| in_chunks(body, places)))
+}
+
+/// The same body in small chunks, with places that are given back when the client has the last one, or is gone. The next chunk
+/// waits until the client has taken some, so a body must not be one chunk that waits as a whole.
+fn in_chunks(body: Body, places: Arc<Mutex<Vec<Counted>>>) -> Body {
+    let chunks = stream::unfold((body, Bytes::new(), places), async |(mut body, mut rest, places)| {
+        while rest.is_empty() {
+            match body.frame().await? {
+                Ok(frame) => rest = frame.into_data().unwrap_or_default(),
+                Err(error) => return Some((Err(error), (body, rest, places))),
+            }
+        }
+        let chunk = rest.split_to(CHUNK.min(rest.len()));
+        Some((Ok(chunk), (body, rest, places)))
+    });
+    Body::from_stream(chunks)
 }
 
 /// The secret in a request.
@@ -117,9 +136,31 @@ impl<S: Send + Sync> FromRequestParts<S> for SameSite {
 }
 
 impl Caller {
-    /// Gives the place of the request back before it ends: it has another one now.
-    pub(crate) fn give_place_back(&self) {
-        lock(&self.place).take();
+    /// Gives back what the request takes before it ends: it has another place now.
+    pub(crate) fn give_places_back(&self) {
+        lock(&self.places).clear();
+    }
+
+    /// Takes a place among the answers with a whole log, which are in memory until the client has them.
+    pub(crate) fn read_whole(&self, app: &App) -> Result<(), ApiError> {
+        let place = app.reads.take(&self.user.id, app.limits.reads_per_user, usize::MAX);
+        let busy = || ApiError::too_many("You read too many threads at once. Try again.").retry_after(1);
+        self.keep(place.ok_or_else(busy)?);
+        Ok(())
+    }
+
+    /// Takes a place among the files that are read, which are in memory until the client has them.
+    pub(crate) fn read_file(&self, app: &App) -> Result<(), ApiError> {
+        let limits = &app.limits;
+        let place = app.downloads.take(&self.user.id, limits.downloads_per_user, limits.downloads);
+        let busy = || ApiError::too_many("Too many files are read at once. Try again.").retry_after(1);
+        self.keep(place.ok_or_else(busy)?);
+        Ok(())
+    }
+
+    /// Keeps a place until the client has the whole answer.
+    fn keep(&self, place: Counted) {
+        lock(&self.places).push(place);
     }
 
     fn may(&self, scope: Scope) -> Result<(), ApiError> {

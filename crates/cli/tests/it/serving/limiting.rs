@@ -284,7 +284,7 @@ fn case_148_slow_requests_of_one_user_leave_room_for_others() {
     let server = Server::start(&world);
     let (ada, bob) = (server.client("admin"), server.new_user("bob"));
     let half = format!(
-        "POST /api/v1/threads HTTP/1.1\r\nhost: {}\r\n{}\r\ncontent-type: application/json\r\ncontent-length: 20\r\n\r\n{{",
+        "POST /api/v1/threads HTTP/1.1\r\nhost: {}\r\n{}\r\ncontent-type: application/json\r\ncontent-length: 20000\r\n\r\n{{",
         bob.address, bob.headers[0]
     );
     // More than there is room for: a request below may have a place when one of these arrives.
@@ -295,13 +295,67 @@ fn case_148_slow_requests_of_one_user_leave_room_for_others() {
             stream
         })
         .collect();
-    let refused = until(|| bob.ask("GET", "/me", None), |answered| answered.status == 429);
+    // A body that pauses for too long ends.
+    let go_on = || slow.iter().for_each(|mut stream| drop(stream.write(b" ")));
+    let ask = || {
+        go_on();
+        bob.ask("GET", "/me", None)
+    };
+    let refused = until(ask, |answered| answered.status == 429);
     assert!(refused.text().contains("are in progress"), "{}", refused.text());
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(ada.ask("GET", "/me", None).status, 200);
     // Their places are given back.
     drop(slow);
     until(|| bob.ask("GET", "/me", None).status, |status| *status == 200);
+}
+
+#[test]
+fn case_148_answers_that_nobody_reads_are_few() {
+    // More than what sockets keep.
+    let model = FakeModel::start(vec![Answer::text(&format!("{} ", "tide".repeat(350_000)).repeat(10))]);
+    let world = world(&model);
+    let server = Server::start(&world);
+    let (ada, bob) = (server.client("admin"), server.new_user("bob"));
+    let thread = bob.thread();
+    bob.say(&thread, "Tell me everything.");
+    settled(&bob, &thread);
+    let path = format!("/threads/{thread}");
+    let unread: Vec<_> = (0..8).map(|_| bob.send("GET", &format!("/api/v1{path}"), None, &[])).collect();
+    let log = format!("{path}/log");
+    until(|| bob.ask("GET", &log, None).status, |status| *status == 429);
+    let refused = bob.ask("GET", &log, None);
+    assert!(refused.text().contains("You read too many threads at once."), "{}", refused.text());
+    assert_eq!(refused.header("retry-after"), "1");
+    for (method, path) in [("GET", path.clone()), ("GET", format!("{path}/export"))] {
+        assert_eq!(bob.ask(method, &path, None).status, 429, "{path}");
+    }
+    assert_eq!(bob.get(&format!("{path}?messages=false"))["status"], "idle");
+    assert_eq!(ada.get(&format!("/threads/{}", ada.thread()))["status"], "idle");
+    drop(unread);
+    until(|| bob.ask("GET", &path, None).status, |status| *status == 200);
+}
+
+#[test]
+fn case_148_messages_behind_questions_count_too() {
+    let run = json!({"skill": "tides", "command": "sh scripts/tides.sh"});
+    let model = FakeModel::scripted(move |_| Answer::call("skill_run", run.clone()));
+    let world = world(&model);
+    let server = Server::start(&world);
+    let bob = server.new_user("bob");
+    let mut answered = Vec::new();
+    for _ in 0..7 {
+        let thread = bob.thread();
+        let mut stream = bob.events(&thread, None);
+        bob.post(&format!("/threads/{thread}/turns"), json!({"text": "Look it up."}), 202);
+        stream.until("asked");
+        settled(&bob, &thread);
+        let more = || json!({"text": "And then?", "mode": "queue"});
+        let turns = format!("/threads/{thread}/turns");
+        answered.extend((0..32).map(|_| bob.ask("POST", &turns, Some(more())).status));
+    }
+    assert_eq!(answered.iter().filter(|status| **status == 202).count(), 200);
+    assert!(answered[200..].iter().all(|status| *status == 429), "{answered:?}");
 }
 
 #[test]

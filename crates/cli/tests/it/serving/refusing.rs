@@ -93,6 +93,7 @@ fn a_thread_that_the_server_only_looks_at_can_be_deleted() {
     ada.say(&thread, "Begin.");
     for _ in 0..10 {
         let fork = ada.post(&format!("/threads/{thread}/fork"), json!({}), 201);
+        ada.post(&format!("/threads/{thread}/fork"), json!({"through": 999}), 400);
         let path = format!("/threads/{}", fork["id"].as_str().unwrap());
         let deleted = ada.ask("DELETE", &path, None);
         assert_eq!(deleted.status, 204, "{}", deleted.text());
