@@ -130,10 +130,11 @@ enum Command {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Result<CommandOutcome> {
     if options.print_unit {
         options.check_address()?;
+        options.root_args.discover()?;
         let unit = print_unit::unit(options)?;
         write!(terminal, "{}", unit.text)?;
-        if let Some(warning) = unit.warning {
-            terminal.flush()?;
+        terminal.flush()?;
+        for warning in unit.warnings {
             writeln!(anstream::stderr(), "warning: {}", printable(&warning))?;
         }
         return Ok(CommandOutcome::Done);

@@ -510,6 +510,19 @@ fn a_unit_starts_as_the_server_would() {
     let refused = unit(&["--listen", "0.0.0.0:80"]);
     assert!(refused.starts_with("exit 2\n") && refused.contains("add --allow-remote"), "{refused}");
     assert!(unit(&["--listen", "0.0.0.0:80", "--allow-remote"]).starts_with("exit 0\n"));
+    let missing = unit(&["--root", "../skills"]);
+    assert_eq!(missing, world.run(&["serve", "--listen", ":0", "--root", "../skills"]));
+    assert!(missing.starts_with("exit 2\n") && missing.contains("skills"), "{missing}");
+    std::fs::create_dir(world.path("skills")).unwrap();
+    let unpriced = unit(&["--daily-cost", "1"]);
+    assert!(
+        unpriced.contains("warning: --daily-cost needs a price for `offline`: add `price."),
+        "{unpriced}"
+    );
+    assert!(
+        unpriced.contains("The service reads /var/lib/prowess/.config/prowess/prowess.toml"),
+        "{unpriced}"
+    );
     let paths = unit(&["--root", "../skills", "--workspace=files", "--data", "data"]);
     let given = "serve --root [WORLD]/project/../skills --workspace=[WORLD]/project/files --data [WORLD]/project/data";
     assert!(paths.contains(given), "{paths}");
@@ -519,6 +532,36 @@ fn a_unit_starts_as_the_server_would() {
     let ran = std::process::Command::new(&program).args(["serve", "--print-unit"]).output().unwrap();
     let told = String::from_utf8(ran.stderr).unwrap();
     assert!(told.contains("the service's user cannot reach /tmp/"), "{told}");
+}
+
+#[test]
+fn a_unit_makes_only_directories_that_systemd_makes() {
+    let world = World::new();
+    let cases = [
+        (None, &["StateDirectory=prowess", "StateDirectoryMode=0700"] as &[&str]),
+        (Some("/var/lib/prowess/a"), &["StateDirectory=prowess", "StateDirectoryMode=0700"]),
+        (
+            Some("/var/lib/my agents/a"),
+            &["StateDirectory=prowess \"my agents/a\"", "StateDirectoryMode=0700"],
+        ),
+        (Some("/srv/p"), &[]),
+        (Some("/var/lib/prowess/../../../srv/p"), &[]),
+        (Some("/home/50% $p"), &["ReadWritePaths=\"/home/50%% $p\""]),
+    ];
+    for (data, lines) in cases {
+        let data = data.map(|data| ["--data", data]);
+        let args = data.as_ref().map_or(&[] as &[&str], |data| data);
+        let unit = world.stdout(&[&["serve", "--print-unit"], args].concat());
+        let settings =
+            unit.lines().filter(|line| line.starts_with("StateDir") || line.starts_with("ReadWrite"));
+        assert_eq!(settings.collect::<Vec<_>>(), lines, "{unit}");
+        let is_made = lines.iter().any(|line| line.starts_with("StateDirectory="));
+        assert_eq!(
+            unit.contains("# systemd does not make the directory of --data: sudo install -d "),
+            !is_made
+        );
+        super::verify_unit(&world, &unit);
+    }
 }
 
 #[test]
