@@ -108,7 +108,7 @@ pub(crate) enum Command {
 }
 
 /// Where to look for skills.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Finding skills")]
 pub(crate) struct RootArgs {
     /// Also look in this directory, which takes precedence over all others; can be repeated. SKILLS_ROOT does the same

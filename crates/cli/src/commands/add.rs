@@ -1,9 +1,11 @@
 //! `prowess add SOURCE…`
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use prowess_catalog::{Catalog, SkillEntry};
 use prowess_install::installer::{
     AgentFiles, Candidate, Change, Installer, Listed, ListedSkill, LookOptions, Looked,
 };
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 use crate::commands::CommandOutcome;
 use crate::confirm::{self, Confirmation};
 use crate::installing::{self, Interrupted, Problems, ScopeArgs};
+use crate::options::RootArgs;
 use crate::rows::folded;
 use crate::tell_error;
 use crate::terminal::{Terminal, count, printable, screen_width};
@@ -76,6 +79,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     let look = LookOptions { skills, full_depth: options.full_depth, internal };
     let mut outcome = CommandOutcome::Done;
     let (mut rows, mut has_installed) = (Vec::new(), false);
+    let mut installed = Vec::new();
     for source in &sources {
         if options.list {
             let listed = if options.json {
@@ -157,6 +161,7 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
         };
         has_installed |= !added.installed.is_empty();
         installing::tell(&added.report)?;
+        installed.extend(added.installed.iter().chain(&added.same).map(|name| installer.skill_path(name)));
         for (candidate, change) in looked.candidates.iter().zip(&changes) {
             let mut row = installing::candidate_json(&looked, candidate, change);
             row["status"] =
@@ -182,7 +187,37 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal) -> Result<CommandO
     if options.json {
         terminal.json(&rows)?;
     }
+    terminal.flush()?;
+    tell_shadowed(&installed)?;
     Ok(outcome)
+}
+
+/// Warns about installed skills that another skill of the same name shadows.
+fn tell_shadowed(installed: &[PathBuf]) -> Result<()> {
+    if installed.is_empty() {
+        return Ok(());
+    }
+    let installed: Vec<PathBuf> = installed.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    let roots = RootArgs::default();
+    // The skills are installed, whatever is wrong with the roots.
+    let Ok(skills) = roots.discover_silently(&Catalog::empty(), &roots.scan_options()) else {
+        return Ok(());
+    };
+    for shadowed in skills.catalog.shadowed() {
+        let (entry, by) = (&shadowed.entry, &shadowed.by);
+        let real = |entry: &SkillEntry| Path::new(entry.skill.location.directory()).canonicalize().ok();
+        let Some(directory) = real(entry).filter(|directory| installed.contains(directory)) else { continue };
+        // A link to the same directory.
+        if real(by).as_ref() != Some(&directory) {
+            writeln!(
+                anstream::stderr(),
+                "warning: the installed `{}` is shadowed by {}, so nobody sees it here",
+                printable(entry.skill.name.as_str()),
+                printable(by.skill.location.as_str())
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Asks whether to install so many skills.

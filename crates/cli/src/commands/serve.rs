@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 
 use self::place::{NotedDatabase, ServerNotes, ServerPlace};
 use self::public_url::public_url;
+use self::users::Administrator;
 use super::mcp::{address, raise_open_files};
 use crate::chat::{AgentSetup, Approver};
 use crate::commands::CommandOutcome;
@@ -31,9 +32,10 @@ use crate::recent_skills::{Order, RecentSkills};
 use crate::sandbox_level::level_parser;
 use crate::server_lock;
 use crate::serving::{ServerAgents, decider_parser};
+use crate::shell::quote_if_needed;
 use crate::signals::Signals;
 use crate::telemetry;
-use crate::terminal::{Terminal, printable};
+use crate::terminal::{Terminal, count as counted, printable};
 use crate::visibility::ChatSkills;
 use crate::workspace_dir::WorkspaceDir;
 
@@ -128,10 +130,11 @@ enum Command {
 pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Result<CommandOutcome> {
     if options.print_unit {
         options.check_address()?;
+        options.root_args.discover()?;
         let unit = print_unit::unit(options)?;
         write!(terminal, "{}", unit.text)?;
-        if let Some(warning) = unit.warning {
-            terminal.flush()?;
+        terminal.flush()?;
+        for warning in unit.warnings {
             writeln!(anstream::stderr(), "warning: {}", printable(&warning))?;
         }
         return Ok(CommandOutcome::Done);
@@ -257,13 +260,15 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         Some(oidc) => server.sign_in_with(std::sync::Arc::clone(oidc)),
         None => server,
     };
-    let admin = users::first_user(&database.accounts(), FIRST_USER).await?;
+    let admin = users::administrator(&database.accounts(), FIRST_USER).await?;
     let listening = url(listener.local_addr()?);
     let (url, listens) = match &options.url {
         Some(url) => (url.clone(), format!(" · listens on {listening}")),
         None => (listening, String::new()),
     };
-    ServerNotes { url: url.clone(), database: noted }.write(&data)?;
+    let first_user = place::first_user(&database.accounts()).await?;
+    let unpriced_model = (!agents.has_price(&model)).then(|| model.clone());
+    ServerNotes { url: url.clone(), database: noted, first_user, unpriced_model }.write(&data)?;
     let walls = match noted {
         NotedDatabase::File => "",
         NotedDatabase::Postgres if database.separates_users() => {
@@ -271,14 +276,26 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         }
         NotedDatabase::Postgres => " · PostgreSQL, without row-level security (see docs/storage.md)",
     };
-    writeln!(err, "prowess {url} · {model} · {count} skills · {}{walls}{listens}", data.display())?;
-    if let Some(admin) = admin {
-        let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
-        users::note(&database.audit(), "make login link", &admin, json!({})).await?;
-        writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
-    } else {
-        let login = options.place.command("login NAME");
-        writeln!(err, "no link for `{FIRST_USER}`: {login} prints one for another user")?;
+    writeln!(
+        err,
+        "prowess {url} · {model} · {} · {}{walls}{listens}",
+        counted(count, "skill"),
+        data.display()
+    )?;
+    match admin {
+        Administrator::First(admin) => {
+            let link = login_link(&database.accounts(), &admin.id).await.map_err(|error| anyhow!(error))?;
+            users::note(&database.audit(), "make login link", &admin, json!({})).await?;
+            writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
+        }
+        Administrator::Others => {
+            let login = options.place.command("login NAME");
+            writeln!(err, "no link for `{FIRST_USER}`: {login} prints one for another user")?;
+        }
+        Administrator::Disabled(admin) => {
+            let enable = options.place.command(&format!("user enable {}", quote_if_needed(&admin.name)));
+            writeln!(err, "no administrator is enabled: {enable} brings one back")?;
+        }
     }
     #[cfg(feature = "oidc")]
     oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
-use prowess_agent::ThreadId;
 use prowess_agent::model::ModelUsage;
+use prowess_agent::{ThreadId, Usage};
 use prowess_base::places::{MEMORY, PROJECT, SKILLS, WORK};
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
@@ -31,7 +31,7 @@ use serde_json::json;
 use self::own_skills::UsersSkills;
 pub(crate) use self::own_skills::decider_parser;
 use crate::chat::{AgentSetup, ChatAgents};
-use crate::config::Amount;
+use crate::config::{Amount, Settings};
 use crate::options::RootArgs;
 use crate::skills::Skills;
 use crate::visibility::ChatSkills;
@@ -292,15 +292,23 @@ impl ServedAgents for ServerAgents {
     }
 
     fn cost(&self, spent: &ModelUsage) -> Option<ServedCost> {
-        let settings = self.agents.settings();
-        if settings.price.is_empty() {
-            return None;
-        }
-        let cost = settings.prices().ok()?.cost(spent);
-        let micros = u64::try_from(cost.micros()).unwrap_or(u64::MAX);
-        cost.is_whole()
-            .then(|| ServedCost { micros, text: format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000) })
+        cost(self.agents.settings(), spent)
     }
+}
+
+fn cost(settings: &Settings, spent: &ModelUsage) -> Option<ServedCost> {
+    if settings.price.is_empty() {
+        return None;
+    }
+    let cost = settings.prices().ok()?.cost(spent);
+    let micros = u64::try_from(cost.micros()).unwrap_or(u64::MAX);
+    cost.is_whole()
+        .then(|| ServedCost { micros, text: format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000) })
+}
+
+/// Whether these settings have a price for a model.
+pub(crate) fn has_price(settings: &Settings, model: &str) -> bool {
+    cost(settings, &ModelUsage::on(model, Usage::new(1, 1))).is_some()
 }
 
 /// Whether the pattern of a rule names a path of the server: one outside of the tree that a model sees.

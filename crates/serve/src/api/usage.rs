@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use prowess_agent::Usage;
 use prowess_agent::model::ModelUsage;
 use prowess_store::serve::{DailyLimits, UsageSum};
 use serde::Serialize;
@@ -177,8 +178,8 @@ impl From<DailyLimits> for DailyLimitsView {
 pub(super) struct Spent {
     /// Tokens.
     tokens: u64,
-    /// Dollars.
-    cost: String,
+    /// The dollars of the tokens whose price was known when they were used. `null`: the price was known of none.
+    cost: Option<String>,
 }
 
 /// Sums up what your threads took, with those that were deleted.
@@ -188,7 +189,15 @@ pub(super) async fn of_user(
     Reader(caller): Reader,
 ) -> Result<Json<UserUsage>, ApiError> {
     let usage = app.threads.usage(&caller.user.id).await?;
-    let spent = |sum: UsageSum| Spent { tokens: sum.tokens, cost: dollars(sum.micro_dollars) };
+    let is_free = |tokens: u64| {
+        let used = ModelUsage::on(app.model.clone(), Usage::new(tokens, 0));
+        app.agents.cost(&used).is_some_and(|cost| cost.micros == 0)
+    };
+    let spent = |UsageSum { tokens, micro_dollars }: UsageSum| {
+        // Only the sum is stored. It is zero if nothing had a price, or if all of it was free.
+        let is_known = micro_dollars > 0 || is_free(tokens);
+        Spent { tokens, cost: (tokens == 0 || is_known).then(|| dollars(micro_dollars)) }
+    };
     let daily = app.daily_limits(&caller.user).into();
     Ok(Json(UserUsage { today: spent(usage.today), total: spent(usage.total), daily }))
 }

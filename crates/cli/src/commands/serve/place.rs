@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_store::Database;
+use prowess_store::serve::Accounts;
 use serde::{Deserialize, Serialize};
 
 use crate::artifacts::directory_option;
@@ -41,6 +42,12 @@ pub(super) struct ServerNotes {
     pub(super) url: String,
     /// Where its database is.
     pub(super) database: NotedDatabase,
+    /// The id of the first user in the database, which no other database has.
+    #[serde(default)]
+    pub(super) first_user: Option<String>,
+    /// The model, if the server knows no price for it.
+    #[serde(default)]
+    pub(super) unpriced_model: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -62,6 +69,15 @@ impl ServerNotes {
         serde_json::from_slice(&bytes).ok()
     }
 
+    /// Whether they are about the server of this database. Another one may have been started with the same directory.
+    pub(super) async fn is_of(&self, accounts: &Accounts) -> Result<bool> {
+        // A file is in the directory of the notes. Earlier versions noted no user.
+        Ok(match &self.first_user {
+            Some(first) => first_user(accounts).await?.as_ref() == Some(first),
+            None => self.database == NotedDatabase::File,
+        })
+    }
+
     /// Writes them. A reader sees the old notes or the new ones.
     pub(super) fn write(&self, directory: &Path) -> Result<()> {
         let path = directory.join(NOTES);
@@ -73,6 +89,11 @@ impl ServerNotes {
         };
         write().with_context(|| format!("cannot write {}", path.display()))
     }
+}
+
+/// The id of the first user in a database.
+pub(super) async fn first_user(accounts: &Accounts) -> Result<Option<String>> {
+    Ok(accounts.users().await?.into_iter().next().map(|user| user.id))
 }
 
 impl ServerPlace {
@@ -113,15 +134,17 @@ impl ServerPlace {
         }
     }
 
-    /// Opens the database of a server that was started before, and returns it with the server's notes. It makes no new
-    /// database: users in it would never reach the server.
+    /// Opens the database of a server that was started before, and returns it with the notes in the directory. It makes no new
+    /// file: users in it would never reach the server. In PostgreSQL it makes the tables, as the role that owns them must do
+    /// for a server whose role cannot.
     pub(super) async fn open_existing(&self) -> Result<(Database, Option<ServerNotes>)> {
         let directory = self.path()?;
         let shown = quote_if_needed(&printable(&directory.to_string_lossy()));
         let is_there = directory.symlink_metadata().is_ok();
         if let Some(database) = self.database.open().await? {
             let is_own = is_there && check_own(&directory, "").is_ok();
-            return Ok((database, is_own.then(|| ServerNotes::read(&directory)).flatten()));
+            let notes = is_own.then(|| ServerNotes::read(&directory)).flatten();
+            return Ok((database, notes.filter(|notes| notes.database == NotedDatabase::Postgres)));
         }
         if is_there {
             check_own(&directory, "run this command as that user, for example with `sudo -u USER`")?;

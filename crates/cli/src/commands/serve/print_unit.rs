@@ -1,9 +1,13 @@
 //! `prowess serve --print-unit`
 
+use std::path::{Component, Path, PathBuf};
+
 use anyhow::{Context as _, Result, anyhow, bail};
 
-use super::Options;
+use super::{Options, price_is_missing};
+use crate::config::{Config, OfProject};
 use crate::directories;
+use crate::serving::has_price;
 use crate::shell::quote_if_needed;
 
 /// Variables that keep their values in the unit's own file, because they are secret.
@@ -12,8 +16,14 @@ const SECRETS: &str = "/etc/prowess/serve.env";
 /// Where the service keeps its files.
 const DATA: &str = "/var/lib/prowess";
 
+/// Where systemd makes directories for services.
+const STATE: &str = "/var/lib";
+
 /// Directories that are others for the service, because it has a `/tmp` of its own.
 const PRIVATE: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Directories that the service may at most read.
+const HOMES: [&str; 2] = ["/home", "/root"];
 
 /// The options with a path, which a service reads from another directory.
 const PATHS: [&str; 3] = ["--data", "--root", "--workspace"];
@@ -22,7 +32,7 @@ const PATHS: [&str; 3] = ["--data", "--root", "--workspace"];
 pub(super) struct Unit {
     pub(super) text: String,
     /// Why it would not start.
-    pub(super) warning: Option<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// A unit for systemd, with the options of this command line.
@@ -44,16 +54,19 @@ pub(super) fn unit(options: &Options) -> Result<Unit> {
     let command: Vec<String> = words.iter().map(|word| quoted(word)).collect::<Result<_>>()?;
     let is_at_home = |word: &String| word.contains("/home/") || word.contains("/root/");
     let home = if words.iter().any(is_at_home) { "read-only" } else { "yes" };
+    let (directory, read_write) = directories_of(&data(options)?)?;
     let own_home = directories::home().filter(|home| home.parent().is_some());
     let is_below_home =
         own_home.is_some_and(|home| program.starts_with(home)) || words.first().is_some_and(is_at_home);
     let is_private = PRIVATE.iter().any(|directory| program.starts_with(directory));
-    let warning = (is_below_home || is_private).then(|| {
+    let mut warnings = Vec::new();
+    if is_below_home || is_private {
         let program = quote_if_needed(&program.to_string_lossy());
-        format!(
+        warnings.push(format!(
             "the service's user cannot reach {program}: copy it with `sudo install {program} /usr/local/bin/`, and print the unit with /usr/local/bin/prowess"
-        )
-    });
+        ));
+    }
+    warnings.extend(price_warning(options)?);
     let text = format!(
         "\
 [Unit]
@@ -67,13 +80,13 @@ User=prowess
 ExecStart={}
 EnvironmentFile=-{SECRETS}
 Environment=HOME={DATA}
-StateDirectory=prowess
-StateDirectoryMode=0700
+{directory}\
 Restart=on-failure
 TimeoutStopSec=30
 # Commands of skills run in a sandbox of their own, which needs namespaces and a control group.
 Delegate=yes
 ProtectHome={home}
+{read_write}\
 PrivateTmp=yes
 LimitNOFILE=65536
 
@@ -82,7 +95,47 @@ WantedBy=multi-user.target
 ",
         command.join(" ")
     );
-    Ok(Unit { text, warning })
+    Ok(Unit { text, warnings })
+}
+
+/// The directory of the server that the unit starts.
+fn data(options: &Options) -> Result<PathBuf> {
+    let data = options.place.data.as_deref().unwrap_or(Path::new(DATA));
+    std::path::absolute(data).with_context(|| format!("`{}` is no path", data.display()))
+}
+
+/// The lines of a unit about the directory of the server: who makes it, and that it may be written.
+fn directories_of(data: &Path) -> Result<(String, String)> {
+    let path = data.to_str().context("the path in --data is not valid UTF-8")?;
+    let is_direct = data.components().all(|part| part != Component::ParentDir);
+    let below = data.strip_prefix(STATE).ok().filter(|below| is_direct && !below.as_os_str().is_empty());
+    let is_at_home = HOMES.iter().any(|home| data.starts_with(home));
+    let writable = if is_at_home { format!("ReadWritePaths={}\n", setting(path)?) } else { String::new() };
+    Ok(match below {
+        Some(below) => {
+            // Skills and configuration are in the home directory of the service.
+            let own = Path::new("prowess");
+            let other = (!below.starts_with(own)).then(|| setting(&below.to_string_lossy())).transpose()?;
+            let all = other.map_or_else(|| "prowess".to_owned(), |other| format!("prowess {other}"));
+            (format!("StateDirectory={all}\nStateDirectoryMode=0700\n"), writable)
+        }
+        None => {
+            let make = format!("sudo install -d -m 700 -o prowess -g prowess {}", quote_if_needed(path));
+            (format!("# systemd does not make the directory of --data: {make}\n"), writable)
+        }
+    })
+}
+
+/// Why the server would not start with these limits, as far as it can be known here.
+fn price_warning(options: &Options) -> Result<Option<String>> {
+    if options.limits().daily.micro_dollars.is_none() {
+        return Ok(None);
+    }
+    let config = Config::load(&OfProject::Nothing, &options.flags())?;
+    let model = config.settings.model.name.to_string();
+    Ok((!has_price(&config.settings, &model)).then(|| {
+        format!("{}. The service reads {DATA}/.config/prowess/prowess.toml instead", price_is_missing(&model))
+    }))
 }
 
 /// The words of a command line, with absolute paths.
@@ -104,6 +157,11 @@ fn absolute(words: impl Iterator<Item = String>) -> Result<Vec<String>> {
         is_path = !is_path && PATHS.contains(&word.as_str());
     }
     Ok(done)
+}
+
+/// A word of a setting, as systemd reads it.
+fn setting(word: &str) -> Result<String> {
+    Ok(quoted(word)?.replace("$$", "$"))
 }
 
 /// A word of a command line, as systemd reads it.

@@ -13,7 +13,7 @@ use prowess_store::serve::{
 use serde_json::{Value, json};
 
 use super::place::ServerPlace;
-use super::{Command, system_user};
+use super::{Command, price_is_missing, system_user};
 use crate::commands::CommandOutcome;
 use crate::config::{Config, OfProject};
 use crate::shell::quote_if_needed;
@@ -160,16 +160,36 @@ pub(super) enum TokenCommand {
     },
 }
 
-/// The user who administers a new server. `None` if the server has users, and this is none of them.
-pub(super) async fn first_user(accounts: &Accounts, name: &str) -> Result<Option<User>> {
-    if let Some(user) = accounts.user(name).await? {
-        return Ok(Some(user).filter(|user| user.is_admin && !user.is_disabled));
+/// Who administers a server that starts.
+pub(super) enum Administrator {
+    /// The first user, who gets a link at each start.
+    First(User),
+    /// Others.
+    Others,
+    /// Nobody: this administrator and all others are disabled.
+    Disabled(User),
+}
+
+/// The administrator of a server that starts. A new server gets one with this name.
+pub(super) async fn administrator(accounts: &Accounts, name: &str) -> Result<Administrator> {
+    if let Some(user) = accounts.user(name).await?.filter(is_in_charge) {
+        return Ok(Administrator::First(user));
+    }
+    let users = accounts.users().await?;
+    if users.iter().any(is_in_charge) {
+        return Ok(Administrator::Others);
+    }
+    // The first user, if there are several.
+    let is_first = |user: &&User| user.name == name;
+    let administrators = || users.iter().filter(|user| user.is_admin);
+    if let Some(disabled) = administrators().find(is_first).or_else(|| administrators().next()) {
+        return Ok(Administrator::Disabled(disabled.clone()));
+    }
+    if users.iter().any(|user| user.name == name) {
+        return Ok(Administrator::Others);
     }
     // Others may have been added before the first start.
-    if accounts.users().await?.iter().all(|user| !user.is_admin) {
-        return Ok(Some(accounts.add_user(name, true).await?));
-    }
-    Ok(None)
+    Ok(Administrator::First(accounts.add_user(name, true).await?))
 }
 
 pub(super) async fn run(
@@ -179,19 +199,33 @@ pub(super) async fn run(
 ) -> Result<CommandOutcome> {
     let (database, notes) = place.open_existing().await?;
     let (accounts, audit) = (database.accounts(), database.audit());
+    let mut notes = notes;
+    if let Some(noted) = &notes
+        && !noted.is_of(&accounts).await?
+    {
+        notes = None;
+    }
     match command {
-        Command::User { command } => user(command, place, &accounts, &audit, terminal).await?,
+        Command::User { command } => {
+            let unpriced = notes.as_ref().and_then(|notes| notes.unpriced_model.as_deref());
+            user(command, place, &accounts, &audit, unpriced, terminal).await?;
+        }
         Command::Token { command } => token(command, place, &accounts, &audit, terminal).await?,
         Command::Login { name, url } => {
-            let user = found(place, &accounts, name).await?;
-            if user.is_disabled {
-                bail!("the user `{}` is disabled", printable(name));
-            }
+            let user = enabled(place, &accounts, name).await?;
             let link = login_link(&accounts, &user.id).await.map_err(|error| anyhow!(error))?;
             note(&audit, "make login link", &user, json!({})).await?;
             let noted = notes.map(|notes| notes.url);
+            let is_known = url.is_some() || noted.is_some();
             let url = url.clone().or(noted).unwrap_or_else(|| USUAL_URL.to_owned());
             writeln!(terminal, "{}{link}", printable(&url))?;
+            if !is_known {
+                terminal.flush()?;
+                writeln!(
+                    anstream::stderr(),
+                    "warning: the address of the server is not known here, so the link has the usual one; name it with --url"
+                )?;
+            }
         }
     }
     database.close().await.map_err(|error| anyhow!("{error}"))?;
@@ -203,6 +237,7 @@ async fn user(
     place: &ServerPlace,
     accounts: &Accounts,
     audit: &Audit,
+    unpriced: Option<&str>,
     terminal: &mut Terminal,
 ) -> Result<()> {
     match command {
@@ -233,6 +268,9 @@ async fn user(
         UserCommand::Disable { name } | UserCommand::Enable { name } => {
             let is_disabled = matches!(command, UserCommand::Disable { .. });
             let user = found(place, accounts, name).await?;
+            if is_disabled {
+                check_other_administrator(accounts, &user).await?;
+            }
             accounts.set_disabled(&user.id, is_disabled).await?;
             note(audit, "change user", &user, json!({"is_disabled": is_disabled})).await?;
             let done = if is_disabled { "disabled" } else { "enabled" };
@@ -240,10 +278,7 @@ async fn user(
         }
         UserCommand::Remove { name } => {
             let user = found(place, accounts, name).await?;
-            let is_last = |all: &[User]| all.iter().all(|other| other.id == user.id || !is_in_charge(other));
-            if is_in_charge(&user) && is_last(&accounts.users().await?) {
-                bail!("`{}` is the only administrator: add another one first", printable(&user.name));
-            }
+            check_other_administrator(accounts, &user).await?;
             accounts.set_disabled(&user.id, true).await?;
             for token in accounts.tokens(&user.id).await? {
                 accounts.revoke(&user.id, &token.id).await?;
@@ -261,10 +296,7 @@ async fn user(
             )?;
         }
         UserCommand::Link { name } => {
-            let user = found(place, accounts, name).await?;
-            if user.is_disabled {
-                bail!("the user `{}` is disabled", printable(name));
-            }
+            let user = enabled(place, accounts, name).await?;
             let link = identity_link(accounts, &user).await?;
             note(audit, "add identity link", &user, json!({})).await?;
             writeln!(terminal, "{link}")?;
@@ -339,6 +371,14 @@ async fn user(
                 Some(limits) => writeln!(terminal, "`{name}` may use {limits} a day")?,
                 None => writeln!(terminal, "`{name}` has no limits of its own: those of the server apply")?,
             }
+            if let (Some(_), Some(model)) = (daily.micro_dollars, unpriced) {
+                terminal.flush()?;
+                writeln!(
+                    anstream::stderr(),
+                    "warning: {}; then restart the server. Until then it refuses every message of `{name}`",
+                    price_is_missing(model)
+                )?;
+            }
         }
     }
     Ok(())
@@ -353,7 +393,7 @@ async fn token(
 ) -> Result<()> {
     match command {
         TokenCommand::Add { user, name, scopes, days } => {
-            let user = found(place, accounts, user).await?;
+            let user = enabled(place, accounts, user).await?;
             let secret = AccessSecret::random().map_err(|error| anyhow!("{error}"))?;
             let token = NewToken {
                 kind: TokenKind::Token,
@@ -462,6 +502,24 @@ async fn found(place: &ServerPlace, accounts: &Accounts, name: &str) -> Result<U
     same.with_context(|| {
         format!("there is no user `{}`; {} shows all", printable(name), place.command("user list"))
     })
+}
+
+/// The user with this name, who must not be disabled.
+async fn enabled(place: &ServerPlace, accounts: &Accounts, name: &str) -> Result<User> {
+    let user = found(place, accounts, name).await?;
+    if user.is_disabled {
+        bail!("the user `{}` is disabled", printable(name));
+    }
+    Ok(user)
+}
+
+/// Checks that somebody can manage users if this user no longer can.
+async fn check_other_administrator(accounts: &Accounts, user: &User) -> Result<()> {
+    let is_other = |other: &User| other.id != user.id && is_in_charge(other);
+    if is_in_charge(user) && !accounts.users().await?.iter().any(is_other) {
+        bail!("`{}` is the only administrator: add another one first", printable(&user.name));
+    }
+    Ok(())
 }
 
 /// Whether a user can manage others.

@@ -257,6 +257,25 @@ fn every_form_of_a_source_is_installed_or_refused() {
 }
 
 #[test]
+fn a_skill_that_another_one_shadows_is_installed_with_a_warning() {
+    let scene = Scene::new();
+    scene.files("local/tide", &[("SKILL.md", &manifest("tide", "High at noon."))]);
+    scene.files("local/reef", &[("SKILL.md", &manifest("reef", "Red."))]);
+    scene.files("home/.prowess/skills/tide", &[("SKILL.md", &manifest("tide", "Low at noon."))]);
+    let add = |name: &str, more: &[&str]| {
+        scene.succeed(&[&["add", "../local", "--global", "--yes", "--skill", name], more].concat())
+    };
+    let warning = "warning: the installed `tide` is shadowed by [WORLD]/home/.prowess/skills/tide/SKILL.md, so nobody sees it here\n";
+    for _ in ["new", "installed already"] {
+        let told = add("tide", &[]);
+        assert!(told.contains(warning) && told.contains("installed"), "{told}");
+    }
+    // A link of another agent leads to the same skill.
+    let told = add("reef", &["--agent", "claude-code"]);
+    assert!(!told.contains("shadowed"), "{told}");
+}
+
+#[test]
 fn skills_of_a_person_are_added_updated_and_removed() {
     let scene = Scene::new();
     let repository = scene.repository("r", &[("skills/tide/SKILL.md", &manifest("tide", "High at noon."))]);

@@ -101,6 +101,34 @@ fn converse(url: &str, is_walled: bool) {
 }
 
 #[test]
+fn a_link_has_no_address_of_a_server_with_another_database() {
+    let mut world = crate::world::World::new();
+    let login = |world: &crate::world::World| world.run(&["serve", "login", "admin"]);
+    let (unknown, usual) =
+        ("warning: the address of the server is not known here", "http://127.0.0.1:8930/login/");
+    let urls = [schema("link_one").1, schema("link_two").1];
+    let ours = Server::start(&world);
+    assert!(login(&world).contains(&format!("http://{}/login/", ours.address)));
+    drop(ours);
+    // An empty database gets its tables by the first command: the role that owns them may never serve.
+    for url in &urls {
+        world.variable("PROWESS_DATABASE", url);
+        assert!(world.run(&["serve", "user", "add", "admin", "--admin"]).contains("added `admin`"));
+        let told = login(&world);
+        assert!(told.contains(unknown) && told.contains(usual), "{told}");
+    }
+    let theirs = Server::start(&world);
+    let told = login(&world);
+    assert!(told.contains(&format!("http://{}/login/", theirs.address)) && !told.contains(unknown), "{told}");
+    drop(theirs);
+    world.variable("PROWESS_DATABASE", &urls[0]);
+    let told = login(&world);
+    assert!(told.contains(unknown) && told.contains(usual), "{told}");
+    let named = world.run(&["serve", "login", "admin", "--url", "https://a.example.com"]);
+    assert!(named.contains("https://a.example.com/login/") && !named.contains(unknown), "{named}");
+}
+
+#[test]
 fn a_conversation_on_postgres() {
     let (_, url) = schema("owner");
     converse(&url, false);

@@ -316,12 +316,21 @@ fn a_removed_user_keeps_threads_alone() {
     let run = |words: &[&str]| world.run(&[&["serve"], words].concat());
     let bob = server.new_user("bob");
     let thread = bob.thread();
-    let refused = run(&["user", "remove", "admin"]);
-    assert!(refused.contains("`admin` is the only administrator: add another one first"), "{refused}");
+    for word in ["remove", "disable"] {
+        let refused = run(&["user", word, "admin"]);
+        assert!(refused.starts_with("exit 2\n"), "{refused}");
+        assert!(refused.contains("`admin` is the only administrator: add another one first"), "{refused}");
+    }
     let removed = run(&["user", "remove", "bob"]);
     assert!(removed.contains("The threads and files stay, and nobody else sees them"), "{removed}");
     assert_eq!(world.json(&["serve", "token", "list", "bob", "--json"]), json!([]));
-    assert!(run(&["login", "bob"]).contains("the user `bob` is disabled"));
+    let refused = [&["login", "bob"] as &[&str], &["token", "add", "bob"]].map(run);
+    assert_eq!(refused[0], refused[1]);
+    assert!(
+        refused[0].starts_with("exit 2\n") && refused[0].contains("the user `bob` is disabled"),
+        "{refused:?}"
+    );
+    assert_eq!(world.json(&["serve", "token", "list", "bob", "--json"]), json!([]));
     assert!(run(&["user", "enable", "bob"]).contains("enabled `bob`"));
     assert_eq!(bob.ask("GET", "/me", None).status, 401, "the old token is gone");
     assert_eq!(server.client("bob").get("/threads")["items"][0]["id"], thread.as_str());
@@ -393,6 +402,35 @@ fn a_start_says_how_to_sign_in_if_there_is_no_admin() {
 }
 
 #[test]
+fn a_start_says_how_to_enable_the_only_administrator() {
+    let world = World::new();
+    world.file(
+        "home/.prowess/skills/tides/SKILL.md",
+        "---\nname: tides\ndescription: Looks up tides.\n---\nLook.\n",
+    );
+    let server = Server::start(&world);
+    let said = server.said.iter().any(|line| line.contains(" · 1 skill · "));
+    assert!(said, "{:?}", server.said);
+    drop(server);
+    // An earlier version did not refuse it.
+    let file = world.path("home/.local/state/prowess/serve/server.db");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let database = prowess_store::Database::open(file.to_str().unwrap()).await.unwrap();
+        let accounts = database.accounts();
+        let admin = accounts.user("admin").await.unwrap().unwrap();
+        assert!(accounts.set_disabled(&admin.id, true).await.unwrap());
+        database.close().await.unwrap();
+    });
+    let mut server = Server::begin(&world, &[]);
+    let told = server.line("no administrator is enabled: ");
+    assert_eq!(told, "`prowess serve user enable admin` brings one back");
+    drop(server);
+    world.stdout(&["serve", "user", "enable", "admin"]);
+    drop(Server::start(&world));
+}
+
+#[test]
 fn what_a_server_needs_is_looked_for_at_the_start() {
     let start = |world: &World, args: &[&str]| world.run(&[&["serve", "--listen", ":0"], args].concat());
     let mut world = World::new();
@@ -446,8 +484,23 @@ fn a_limit_of_cost_names_the_price_that_is_missing() {
     assert!(told.starts_with("exit 2\n"), "{told}");
     let price = told.split('`').find(|part| part.starts_with("price.")).unwrap();
     assert_eq!(price, "price.\"offline\" = { input = 1.25, output = 10.0 }");
+    // The server that runs does not know it either, so it would refuse every message.
+    let server = Server::start(&world);
+    world.stdout(&["serve", "user", "add", "bob"]);
+    let limit = |args: &[&str]| world.run(&[&["serve", "user", "limit", "bob"], args].concat());
+    assert!(!limit(&["--daily-tokens", "1"]).contains("warning"));
+    let told = limit(&["--daily-cost", "1"]);
+    assert!(told.starts_with("exit 0\n") && told.contains("`bob` may use 1 token"), "{told}");
+    let warning = told.lines().find(|line| line.starts_with("warning: --daily-cost needs a price")).unwrap();
+    assert!(warning.contains(&format!("`{price}`")), "{told}");
+    assert!(
+        warning.ends_with("then restart the server. Until then it refuses every message of `bob`"),
+        "{told}"
+    );
+    drop(server);
     world.file("home/.config/prowess/prowess.toml", price);
     drop(Server::start_with(&world, &["--daily-cost", "1"]));
+    assert!(!limit(&[]).contains("warning"));
 }
 
 #[test]
@@ -457,6 +510,19 @@ fn a_unit_starts_as_the_server_would() {
     let refused = unit(&["--listen", "0.0.0.0:80"]);
     assert!(refused.starts_with("exit 2\n") && refused.contains("add --allow-remote"), "{refused}");
     assert!(unit(&["--listen", "0.0.0.0:80", "--allow-remote"]).starts_with("exit 0\n"));
+    let missing = unit(&["--root", "../skills"]);
+    assert_eq!(missing, world.run(&["serve", "--listen", ":0", "--root", "../skills"]));
+    assert!(missing.starts_with("exit 2\n") && missing.contains("skills"), "{missing}");
+    std::fs::create_dir(world.path("skills")).unwrap();
+    let unpriced = unit(&["--daily-cost", "1"]);
+    assert!(
+        unpriced.contains("warning: --daily-cost needs a price for `offline`: add `price."),
+        "{unpriced}"
+    );
+    assert!(
+        unpriced.contains("The service reads /var/lib/prowess/.config/prowess/prowess.toml"),
+        "{unpriced}"
+    );
     let paths = unit(&["--root", "../skills", "--workspace=files", "--data", "data"]);
     let given = "serve --root [WORLD]/project/../skills --workspace=[WORLD]/project/files --data [WORLD]/project/data";
     assert!(paths.contains(given), "{paths}");
@@ -466,6 +532,36 @@ fn a_unit_starts_as_the_server_would() {
     let ran = std::process::Command::new(&program).args(["serve", "--print-unit"]).output().unwrap();
     let told = String::from_utf8(ran.stderr).unwrap();
     assert!(told.contains("the service's user cannot reach /tmp/"), "{told}");
+}
+
+#[test]
+fn a_unit_makes_only_directories_that_systemd_makes() {
+    let world = World::new();
+    let cases = [
+        (None, &["StateDirectory=prowess", "StateDirectoryMode=0700"] as &[&str]),
+        (Some("/var/lib/prowess/a"), &["StateDirectory=prowess", "StateDirectoryMode=0700"]),
+        (
+            Some("/var/lib/my agents/a"),
+            &["StateDirectory=prowess \"my agents/a\"", "StateDirectoryMode=0700"],
+        ),
+        (Some("/srv/p"), &[]),
+        (Some("/var/lib/prowess/../../../srv/p"), &[]),
+        (Some("/home/50% $p"), &["ReadWritePaths=\"/home/50%% $p\""]),
+    ];
+    for (data, lines) in cases {
+        let data = data.map(|data| ["--data", data]);
+        let args = data.as_ref().map_or(&[] as &[&str], |data| data);
+        let unit = world.stdout(&[&["serve", "--print-unit"], args].concat());
+        let settings =
+            unit.lines().filter(|line| line.starts_with("StateDir") || line.starts_with("ReadWrite"));
+        assert_eq!(settings.collect::<Vec<_>>(), lines, "{unit}");
+        let is_made = lines.iter().any(|line| line.starts_with("StateDirectory="));
+        assert_eq!(
+            unit.contains("# systemd does not make the directory of --data: sudo install -d "),
+            !is_made
+        );
+        super::verify_unit(&world, &unit);
+    }
 }
 
 #[test]

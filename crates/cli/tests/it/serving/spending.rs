@@ -87,6 +87,39 @@ fn what_a_sub_agent_spent_before_the_server_was_killed_counts_once() {
 }
 
 #[test]
+fn a_cost_that_nobody_knows_is_not_zero() {
+    let model = FakeModel::start(vec![paid(Answer::text("High.")), paid(Answer::text("Low."))]);
+    let world = world(&model);
+    let path = "home/.config/prowess/prowess.toml";
+    let settings = std::fs::read_to_string(world.path(path)).unwrap();
+    let priced = |dollars: u32| {
+        let price = format!("[price.\"fake:*\"]\ninput = {dollars}\noutput = {dollars}\n");
+        world.file(path, &format!("{settings}\n{price}"));
+    };
+    let spent = |tokens: u64, cost: Value| json!({"tokens": tokens, "cost": cost});
+    let server = Server::start(&world);
+    let bob = server.new_user("bob");
+    assert_eq!(bob.get("/usage")["today"], spent(0, json!("0.00")));
+    let thread = bob.thread();
+    bob.say(&thread, "How is the tide?");
+    settled(&bob, &thread);
+    let usage = bob.get("/usage");
+    assert_eq!([&usage["today"], &usage["total"]], [&spent(CALL, json!(null)); 2]);
+    drop(server);
+    // What was free is known, but what an earlier call would cost now is not.
+    for (dollars, cost) in [(0, json!("0.00")), (1000, json!(null))] {
+        priced(dollars);
+        let server = Server::start(&world);
+        assert_eq!(server.client("bob").get("/usage")["today"], spent(CALL, cost));
+    }
+    let server = Server::start(&world);
+    let bob = server.client("bob");
+    bob.say(&thread, "And now?");
+    settled(&bob, &thread);
+    assert_eq!(bob.get("/usage")["total"], spent(2 * CALL, json!("0.61")));
+}
+
+#[test]
 fn case_148_calls_that_are_cut_off_are_not_free() {
     let many = |_: &Value| (0..200).map(|_| ("write_todos", json!({"todos": []}))).collect();
     let model = FakeModel::start(vec![task(), Answer::hang(), paid(Answer::calls(many))]);
