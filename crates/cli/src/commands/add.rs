@@ -1,6 +1,7 @@
 //! `prowess add SOURCE…`
 
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -197,7 +198,9 @@ fn tell_shadowed(installed: &[PathBuf]) -> Result<()> {
     if installed.is_empty() {
         return Ok(());
     }
-    let installed: Vec<PathBuf> = installed.iter().filter_map(|path| path.canonicalize().ok()).collect();
+    // Two paths can lead to the same directory.
+    let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let installed: Vec<_> = installed.iter().filter_map(|path| identity(path)).collect();
     let roots = RootArgs::default();
     // The skills are installed, whatever is wrong with the roots.
     let Ok(skills) = roots.discover_silently(&Catalog::empty(), &roots.scan_options()) else {
@@ -205,10 +208,9 @@ fn tell_shadowed(installed: &[PathBuf]) -> Result<()> {
     };
     for shadowed in skills.catalog.shadowed() {
         let (entry, by) = (&shadowed.entry, &shadowed.by);
-        let real = |entry: &SkillEntry| Path::new(entry.skill.location.directory()).canonicalize().ok();
-        let Some(directory) = real(entry).filter(|directory| installed.contains(directory)) else { continue };
-        // A link to the same directory.
-        if real(by).as_ref() != Some(&directory) {
+        let real = |entry: &SkillEntry| identity(Path::new(entry.skill.location.directory()));
+        let is_installed = real(entry).is_some_and(|directory| installed.contains(&directory));
+        if is_installed && real(by) != real(entry) {
             writeln!(
                 anstream::stderr(),
                 "warning: the installed `{}` is shadowed by {}, so nobody sees it here",
