@@ -23,7 +23,6 @@ mod elsewhere;
 mod follow;
 mod limits;
 mod live;
-mod meter;
 mod metrics;
 mod openai;
 mod own_skills;

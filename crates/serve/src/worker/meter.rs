@@ -14,7 +14,7 @@ use crate::app::{App, lock};
 use crate::live::LiveThread;
 
 /// Passes on what happens in a thread, and notes what models are paid for it and for its sub-agents.
-pub(crate) struct Meter {
+pub(super) struct Meter {
     live: Arc<LiveThread>,
     owner: String,
     /// What is not stored yet, in its order.
@@ -27,14 +27,14 @@ pub(crate) struct Meter {
 
 /// Something that models were paid.
 #[derive(Clone, Debug)]
-pub(crate) struct Payment {
+pub(super) struct Payment {
     /// The thread and the number of the event that has it. Such a payment counts once, even if it is noted again.
-    pub(crate) event: Option<(ThreadId, u64)>,
-    pub(crate) spent: ModelUsage,
+    pub(super) event: Option<(ThreadId, u64)>,
+    pub(super) spent: ModelUsage,
 }
 
 impl Meter {
-    pub(crate) fn new(live: &Arc<LiveThread>, owner: &str) -> Arc<Self> {
+    pub(super) fn new(live: &Arc<LiveThread>, owner: &str) -> Arc<Self> {
         Arc::new(Self {
             live: Arc::clone(live),
             owner: owner.to_owned(),
@@ -46,25 +46,25 @@ impl Meter {
     }
 
     /// Notes a payment.
-    pub(crate) fn pay(&self, payment: Payment) {
+    pub(super) fn pay(&self, payment: Payment) {
         lock(&self.payments).push_back(payment);
         self.paid.notify_one();
     }
 
     /// Waits until something is paid.
-    pub(crate) async fn paid(&self) {
+    pub(super) async fn paid(&self) {
         self.paid.notified().await;
     }
 
     /// Whether the price of something that was paid is not known.
-    pub(crate) fn is_unpriced(&self) -> bool {
+    pub(super) fn is_unpriced(&self) -> bool {
         self.is_unpriced.load(Ordering::Relaxed)
     }
 
     /// Adds what was paid since the last time to what the user takes today. Returns whether there was anything.
     ///
     /// If the future is dropped, the payments are stored all the same, and none of them twice.
-    pub(crate) async fn store(self: &Arc<Self>, app: &App) -> Result<bool, OwnedThreadError> {
+    pub(super) async fn store(self: &Arc<Self>, app: &App) -> Result<bool, OwnedThreadError> {
         if lock(&self.payments).is_empty() {
             return Ok(false);
         }

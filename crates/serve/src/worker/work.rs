@@ -1,11 +1,8 @@
-//! Workers: they claim threads with work, take in what was posted, and let the agent work until the thread rests.
+//! The work on one thread: takes in what was posted, and lets the agent work until the thread rests.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use futures_util::FutureExt as _;
 use prowess_agent::agent::ReplyTo;
 use prowess_agent::middleware::{Summarisation, possible_sub_agents};
 use prowess_agent::queue::{Claim, Finished, Inbox, InboxEntry, Post, QueueError};
@@ -13,208 +10,24 @@ use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
 use prowess_agent::{AgentError, Message, Thread, ThreadId, TurnStatus};
 use prowess_base::text::escaped_start;
-use prowess_store::serve::{AccountError, OwnedThread, OwnedThreadError, OwnedThreads, Summary};
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use prowess_store::serve::OwnedThread;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::agents::BoxError;
+use super::meter::{Meter, Payment};
+use super::summary::{first_words, summary_of, title_of};
+use super::{LOOK, MAX_FAILURES, WorkError};
 use crate::app::{App, lock};
 use crate::live::{LiveThread, Piece};
-use crate::meter::{Meter, Payment};
-use crate::replays::ReadError;
 use crate::view::Replay;
 
 /// How often pieces of text are passed on.
 const PIECES: Duration = Duration::from_millis(100);
-/// How often a worker looks for posts and queued threads that nobody told it about: another process can post them.
-const LOOK: Duration = Duration::from_millis(500);
-/// How long a thread waits after its worker failed, times the number of failures.
-const RETRY: Duration = Duration::from_secs(2);
-/// After how many failures in a row the turn is ended. If that fails too, the thread rests.
-const MAX_FAILURES: u32 = 5;
-/// How long a thread waits whose inbox cannot be read.
-const PARKED: Duration = Duration::from_secs(3600);
-/// How much of a conversation the search of threads looks in, in bytes: half of it for the beginning, the rest for the end.
-const SEARCHED: usize = OwnedThreads::SEARCHED_BYTES;
-/// The longest title that is made from a message, in characters.
-const MAX_TITLE: usize = 80;
 /// How often a worker checks that the user may still go on.
 const CHECK: Duration = Duration::from_secs(2);
-/// How many times [`LOOK`] a thread of a busy user waits at most.
-const MOST_LOOKS: u32 = 4;
 /// How many events one request to the store reads.
 const PAGE: usize = 200;
 /// After what time a thread is looked at again whose user may not go on, if nobody wakes it before.
 const FORBIDDEN: Duration = Duration::from_secs(3600);
-
-/// Works until the server stops. Then it lets its threads rest for a while.
-pub(crate) async fn run(app: Arc<App>) {
-    let room = Arc::new(Semaphore::new(app.limits.turns));
-    let name = format!("process {}", std::process::id());
-    let mut stop = app.stop.subscribe();
-    let mut working = JoinSet::new();
-    loop {
-        let place = tokio::select! {
-            biased;
-            _ = stop.wait_for(|stops| *stops) => break,
-            place = Arc::clone(&room).acquire_owned() => place,
-        };
-        let Ok(place) = place else { break };
-        while working.try_join_next().is_some() {}
-        match app.queue.claim(&name, app.limits.claim).await {
-            Ok(Some(claim)) => {
-                let app = Arc::clone(&app);
-                working.spawn(async move {
-                    work(&app, claim).await;
-                    drop(place);
-                });
-                continue;
-            }
-            Ok(None) => {}
-            Err(error) => tracing::error!(%error, "Could not look for queued threads"),
-        }
-        drop(place);
-        tokio::select! {
-            () = app.posted.notified() => {}
-            () = tokio::time::sleep(LOOK) => {}
-            _ = stop.wait_for(|stops| *stops) => break,
-        }
-    }
-    let resting = async { while working.join_next().await.is_some() {} };
-    if tokio::time::timeout(app.limits.drain, resting).await.is_err() {
-        tracing::warn!("Some threads did not come to rest. They go on after the next start");
-        working.shutdown().await;
-    }
-}
-
-/// The title of a thread that begins with this message.
-pub(crate) fn title_of(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    line.trim().chars().take(MAX_TITLE).collect()
-}
-
-/// Works on a claimed thread, and ends the claim.
-async fn work(app: &App, claim: Claim) {
-    let thread = claim.thread.clone();
-    let live = app.live.of(&thread);
-    live.tell(Piece::Status);
-    app.metrics.working.fetch_add(1, Ordering::Relaxed);
-    let worked = AssertUnwindSafe(work_on(app, &claim, &live)).catch_unwind().await;
-    app.metrics.working.fetch_sub(1, Ordering::Relaxed);
-    let worked = worked.unwrap_or(Err(WorkError::Panicked));
-    if !matches!(worked, Err(WorkError::Busy | WorkError::Leased)) {
-        app.metrics.worked.fetch_add(1, Ordering::Relaxed);
-        app.metrics.failed.fetch_add(worked.is_err().into(), Ordering::Relaxed);
-    }
-    match worked {
-        Ok(()) => app.forget_failures(&thread),
-        Err(error) => {
-            live.restart();
-            give_up(app, &claim, &live, &error).await;
-        }
-    }
-    live.tell(Piece::Status);
-}
-
-/// Ends a claim after the work broke off: another attempt follows, unless there were too many.
-async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError) {
-    let thread = &claim.thread;
-    let delay = match error {
-        WorkError::Queue(QueueError::ClaimLost(_))
-        | WorkError::Agent(AgentError::Thread(ThreadError::LeaseLost(_))) => {
-            tracing::warn!(%thread, "Another worker took over the thread");
-            return;
-        }
-        // A process that died keeps its lease for some seconds.
-        WorkError::Leased => LOOK,
-        // A busy user waits, so that others need not.
-        WorkError::Busy => LOOK * claim.attempt.min(MOST_LOOKS),
-        error => {
-            let failures = app.note_failure(thread);
-            tracing::error!(%thread, %error, failures, "Could not work on the thread");
-            if failures > MAX_FAILURES {
-                live.tell(Piece::Notice(
-                    "The server cannot continue this turn; its log says why. Cancel the turn to go on."
-                        .to_owned(),
-                ));
-                app.forget_failures(thread);
-                // The posts stay. The next one queues the thread again.
-                let rests = match app.queue.inbox(claim).await {
-                    Ok(inbox) => app.queue.finish(claim, inbox.posted).await.map(drop),
-                    Err(_) => app.queue.give_back(claim, PARKED).await,
-                };
-                if let Err(error) = rests {
-                    tracing::error!(%thread, %error, "Could not let the thread rest");
-                }
-                return;
-            }
-            live.tell(Piece::Notice(
-                "The server could not continue this thread, and tries again.".to_owned(),
-            ));
-            RETRY * failures
-        }
-    };
-    if let Err(error) = app.queue.give_back(claim, delay).await {
-        tracing::error!(%thread, %error, "Could not give the thread back");
-    }
-}
-
-async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(), WorkError> {
-    let Some(owned) = app.threads.owner_of(&claim.thread).await? else {
-        // It was deleted.
-        app.queue.forget(&claim.thread).await?;
-        return Ok(());
-    };
-    let Some(_place) = app.working.take(&owned.owner, app.limits.turns_per_user, usize::MAX) else {
-        return Err(WorkError::Busy);
-    };
-    let (kept, meter) = (Mutex::new(Instant::now()), Meter::new(live, &owned.owner));
-    Work { app, claim, kept, owned: &owned, meter, live }.through().await
-}
-
-/// Why the work on a thread broke off.
-#[derive(Debug, thiserror::Error)]
-enum WorkError {
-    #[error("another process uses the thread")]
-    Leased,
-    #[error("other threads of the same user have all places")]
-    Busy,
-    #[error("the worker crashed")]
-    Panicked,
-    #[error(transparent)]
-    Queue(#[from] QueueError),
-    #[error(transparent)]
-    Agent(#[from] AgentError),
-    #[error(transparent)]
-    Program(#[from] BoxError),
-    #[error(transparent)]
-    Store(#[from] OwnedThreadError),
-    #[error(transparent)]
-    Account(#[from] AccountError),
-}
-
-impl From<ReadError> for WorkError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Thread(error) => Self::Agent(error.into()),
-            ReadError::Program(error) => Self::Program(error),
-        }
-    }
-}
-
-impl WorkError {
-    /// Whether it is about a database that may answer again soon.
-    fn passes(&self) -> bool {
-        matches!(
-            self,
-            Self::Queue(QueueError::Store { .. })
-                | Self::Agent(AgentError::Thread(ThreadError::Store { .. }))
-                | Self::Store(_)
-                | Self::Account(_)
-        )
-    }
-}
 
 /// What a worker does next.
 enum Next {
@@ -268,7 +81,8 @@ enum End {
     Stopped(String),
 }
 
-struct Work<'a> {
+/// The work on a claimed thread.
+pub(super) struct Work<'a> {
     app: &'a App,
     claim: &'a Claim,
     /// When the claim was last renewed.
@@ -278,12 +92,18 @@ struct Work<'a> {
     live: &'a Arc<LiveThread>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    pub(super) fn new(app: &'a App, claim: &'a Claim, owned: &'a OwnedThread, live: &'a Arc<LiveThread>) -> Self {
+        let (kept, meter) = (Mutex::new(Instant::now()), Meter::new(live, &owned.owner));
+        Self { app, claim, kept, owned, meter, live }
+    }
+
     fn thread(&self) -> &ThreadId {
         &self.claim.thread
     }
 
-    async fn through(&self) -> Result<(), WorkError> {
+    /// Works until the thread rests, and ends the claim.
+    pub(super) async fn through(&self) -> Result<(), WorkError> {
         let owned = self.owned;
         // A thread that was deleted meanwhile must not be made again.
         self.app.queue.inbox(self.claim).await?;
@@ -662,35 +482,6 @@ fn has(thread: &Thread, message: &Message) -> bool {
     thread.state().messages().iter().any(|known| known.id == message.id)
 }
 
-/// What lists and searches show of a thread.
-fn summary_of(replay: &Replay, tokens: u64, cost: Option<String>) -> Summary {
-    let text = searched(replay.texts());
-    let questions = replay.questions();
-    let waiting = questions.iter().filter_map(|question| serde_json::to_value(question).ok()).collect();
-    Summary { waiting, tokens, cost, text, events: replay.last }
-}
-
-/// What searches look in: the beginning and the end of the conversation.
-fn searched(mut texts: impl DoubleEndedIterator<Item = String>) -> String {
-    const HALF: usize = SEARCHED / 2;
-    let mut first = String::new();
-    while first.len() < HALF {
-        let Some(text) = texts.next() else { return first };
-        first.push_str(&text[..text.floor_char_boundary(HALF - first.len())]);
-        first.push('\n');
-    }
-    let (mut last, mut room) = (Vec::new(), HALF);
-    while room > 0
-        && let Some(mut text) = texts.next_back()
-    {
-        text.truncate(text.floor_char_boundary(room));
-        room = room.saturating_sub(text.len() + 1);
-        last.push(text);
-    }
-    last.reverse();
-    first + &last.join("\n")
-}
-
 /// The time until a day begins, in UTC.
 fn until_midnight(now: SystemTime) -> Duration {
     const DAY: u64 = 24 * 3600;
@@ -698,30 +489,9 @@ fn until_midnight(now: SystemTime) -> Duration {
     Duration::from_secs(DAY - since % DAY)
 }
 
-/// What a person said first.
-fn first_words(replay: &Replay) -> Option<String> {
-    let mut said = replay.state.messages().iter().filter(|message| message.is_by_person());
-    said.find_map(|message| Some(message.text()).filter(|text| !text.is_empty()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_search_looks_at_the_beginning_and_the_end() {
-        let texts = |count: usize| (0..count).map(|number| format!("message {number} é"));
-        assert_eq!(searched(texts(2)), "message 0 é\nmessage 1 é\n");
-        let long = searched(texts(100_000));
-        assert!(long.len() <= SEARCHED + 1, "{}", long.len());
-        for found in ["message 0 ", "message 1000 ", "message 99999 ", "message 99000 "] {
-            assert!(long.contains(found), "{found}");
-        }
-        assert!(!long.contains("message 50000 "));
-        // In the order of the conversation.
-        assert!(long.find("message 99000 ") < long.find("message 99999 "));
-        assert!(searched(["é".repeat(SEARCHED), "é".repeat(SEARCHED)].into_iter()).len() <= SEARCHED + 1);
-    }
 
     #[test]
     fn a_day_ends_at_midnight() {
