@@ -93,7 +93,12 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    pub(super) fn new(app: &'a App, claim: &'a Claim, owned: &'a OwnedThread, live: &'a Arc<LiveThread>) -> Self {
+    pub(super) fn new(
+        app: &'a App,
+        claim: &'a Claim,
+        owned: &'a OwnedThread,
+        live: &'a Arc<LiveThread>,
+    ) -> Self {
         let (kept, meter) = (Mutex::new(Instant::now()), Meter::new(live, &owned.owner));
         Self { app, claim, kept, owned, meter, live }
     }
