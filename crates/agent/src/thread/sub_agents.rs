@@ -50,6 +50,15 @@ pub async fn sub_agent_threads(
 
 /// The threads of the sub-agents that work for the calls of a response, one for each call. Most calls have no sub-agent, so
 /// most of these threads do not exist.
+///
+/// ```
+/// use prowess_agent::middleware::possible_sub_agents;
+/// use prowess_agent::thread_state::{Event, TurnOutcome};
+/// use prowess_agent::ThreadId;
+///
+/// let ended = Event::TurnEnded { outcome: TurnOutcome::Cancelled };
+/// assert!(possible_sub_agents(&ThreadId::new(), &ended).is_empty(), "it calls nothing");
+/// ```
 pub fn possible_sub_agents(parent: &ThreadId, event: &Event) -> Vec<ThreadId> {
     let Event::ModelResponded { message, .. } = event else { return Vec::new() };
     let calls = 0..message.tool_calls().count();

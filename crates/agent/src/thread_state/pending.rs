@@ -126,6 +126,13 @@ impl PendingCall {
 }
 
 /// What the model reads as the answer of a call whose arguments a person changed to these.
+///
+/// ```
+/// use prowess_agent::thread_state::edited_answer;
+///
+/// let answer = edited_answer(r#"{"day": 2}"#, "High at noon.");
+/// assert!(answer.contains(r#"{"day": 2}"#) && answer.ends_with("\nHigh at noon."));
+/// ```
 pub fn edited_answer(arguments: &str, text: &str) -> String {
     format!("(The user changed the arguments of this call to {arguments}.)\n{text}")
 }

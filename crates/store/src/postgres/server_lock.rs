@@ -29,6 +29,20 @@ WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 2 AND held
     AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
 /// The lock of the only server that uses a PostgreSQL database. It has a connection of its own, and ends with it.
+///
+/// ```no_run
+/// use prowess_store::{DatabaseError, PostgresStore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = PostgresStore::connect("postgres://prowess@db.example.com/prowess").await?;
+/// let lock = store.lock_for_server("process 7 on mars").await?;
+/// assert!(lock.is_held());
+/// let refused = store.lock_for_server("process 8 on mars").await;
+/// assert!(matches!(refused, Err(DatabaseError::Served { .. })));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct ServerLock(ClientWrapper);
 
