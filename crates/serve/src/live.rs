@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_watcher_is_bounded() {
+    fn case_142_a_slow_watcher_is_bounded() {
         let live = LiveThread::default();
         let (_, mut pieces) = live.watch();
         for _ in 0..10 * ROOM {

@@ -131,10 +131,9 @@ impl Client {
     pub(super) fn events(&self, thread: &str, after: Option<u64>) -> Events {
         let last = after.map(|after| format!("last-event-id: {after}"));
         let more: Vec<&str> = last.iter().map(String::as_str).collect();
-        let mut reader = self.send("GET", &format!("/api/v1/threads/{thread}/events"), None, &more);
-        let (status, _) = head(&mut reader);
-        let mut events = Events { status, reader, left: 0, text: String::new(), seen: Vec::new() };
-        if status == 200 {
+        let reader = self.send("GET", &format!("/api/v1/threads/{thread}/events"), None, &more);
+        let mut events = Events::of(reader);
+        if events.status == 200 {
             // What comes after this is new.
             if after.is_none() {
                 events.until("live");
@@ -190,6 +189,12 @@ pub(super) struct Events {
 }
 
 impl Events {
+    /// Reads the answer to a request.
+    pub(super) fn of(mut reader: BufReader<TcpStream>) -> Self {
+        let (status, _) = head(&mut reader);
+        Self { status, reader, left: 0, text: String::new(), seen: Vec::new() }
+    }
+
     /// The next event; `None` if the stream has ended.
     pub(super) fn next(&mut self) -> Option<Streamed> {
         loop {

@@ -1,6 +1,6 @@
 //! Limits of a user: over the wire, with the program's own options.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::thread::scope;
 use std::time::{Duration, Instant};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Server;
+use super::client::{Events, Streamed};
 use super::conversing::settled;
 use crate::chat::world;
 use crate::model::{Answer, FakeModel, Gate};
@@ -347,6 +348,44 @@ fn case_148_answers_that_nobody_reads_are_few() {
     assert_eq!(ada.get(&format!("/threads/{}", ada.thread()))["status"], "idle");
     drop(unread);
     until(|| bob.ask("GET", &short, None).status, |status| *status == 200);
+}
+
+#[test]
+fn case_142_a_slow_reader_is_told_to_resume_and_misses_nothing() {
+    // More than what sockets keep.
+    let long = Answer::text(&format!("{} ", "tide".repeat(150_000)).repeat(10));
+    let todos = || json!({"todos": [{"content": "Look", "status": "in_progress"}]});
+    let many = || {
+        (1..40)
+            .fold(Answer::call("write_todos", todos()), |answer, _| answer.and_call("write_todos", todos()))
+    };
+    let model = FakeModel::start(vec![long, many(), many(), many(), Answer::text("Done.")]);
+    let world = world(&model);
+    let config = "home/.config/prowess/prowess.toml";
+    let text = std::fs::read_to_string(world.path(config)).unwrap();
+    world.file(config, &text.replace("context_window = 100000", "context_window = 100000000"));
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    let request = format!(
+        "GET /api/v1/threads/{thread}/events HTTP/1.1\r\nhost: {}\r\n{}\r\n\r\n",
+        ada.address, ada.headers[0]
+    );
+    let slow = sent_through_little_room(&ada.address, &request);
+    slow.set_read_timeout(Some(super::PATIENCE)).unwrap();
+    let mut slow = Events::of(BufReader::new(slow));
+    slow.until("live");
+    // More happens than the server keeps for somebody who reads nothing.
+    ada.say(&thread, "Tell me everything.");
+    ada.say(&thread, "And now look.");
+    let whole = settled(&ada, &thread);
+    let mut first = slow.rest();
+    assert_eq!(first.pop().unwrap().name, "resume");
+    let ids = |events: &[Streamed]| events.iter().filter_map(|event| event.id).collect::<Vec<_>>();
+    let last = *ids(&first).last().unwrap();
+    let second = ada.events(&thread, Some(last)).until("live");
+    let all = [ids(&first), ids(&second)].concat();
+    assert_eq!(all, (1..=whole["last"].as_u64().unwrap()).collect::<Vec<_>>());
 }
 
 #[test]
