@@ -325,32 +325,6 @@ fn sent_through_little_room(address: &str, request: &str) -> TcpStream {
 }
 
 #[test]
-fn case_148_answers_that_nobody_reads_are_few() {
-    // More than what sockets keep.
-    let model = FakeModel::start(vec![Answer::text(&format!("{} ", "tide".repeat(150_000)).repeat(10))]);
-    let world = world(&model);
-    let server = Server::start(&world);
-    let (ada, bob) = (server.client("admin"), server.new_user("bob"));
-    let (thread, short) = (bob.thread(), format!("/threads/{}", bob.thread()));
-    bob.say(&thread, "Tell me everything.");
-    settled(&bob, &thread);
-    let long = format!("/threads/{thread}");
-    let request =
-        format!("GET /api/v1{long} HTTP/1.1\r\nhost: {}\r\n{}\r\n\r\n", bob.address, bob.headers[0]);
-    let unread: Vec<_> = (0..8).map(|_| sent_through_little_room(&bob.address, &request)).collect();
-    let refused = until(|| bob.ask("GET", &short, None), |answered| answered.status == 429);
-    assert!(refused.text().contains("You read too many threads at once."), "{}", refused.text());
-    assert_eq!(refused.header("retry-after"), "1");
-    for path in [format!("{long}/log"), format!("{long}/export")] {
-        assert_eq!(bob.ask("GET", &path, None).status, 429, "{path}");
-    }
-    assert_eq!(bob.get(&format!("{long}?messages=false"))["status"], "idle");
-    assert_eq!(ada.get(&format!("/threads/{}", ada.thread()))["status"], "idle");
-    drop(unread);
-    until(|| bob.ask("GET", &short, None).status, |status| *status == 200);
-}
-
-#[test]
 fn case_142_a_slow_reader_is_told_to_resume_and_misses_nothing() {
     // More than what sockets keep.
     let long = Answer::text(&format!("{} ", "tide".repeat(150_000)).repeat(10));
