@@ -75,15 +75,15 @@ impl Database {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use prowess_agent::queue::Post;
+    /// use prowess_agent::queue::{ClaimLimits, Post};
     /// use prowess_agent::{Message, ThreadId};
     /// use prowess_store::{Database, SqliteStore};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = Database::from(SqliteStore::in_memory()?).queue();
-    /// queue.post(&ThreadId::new(), &Post::Say { message: Message::user("Hi.") }).await?;
-    /// let claim = queue.claim("worker 1", Duration::from_secs(30)).await?.expect("a queued thread");
+    /// queue.post(&ThreadId::new(), &Post::say(Message::user("Hi."))).await?;
+    /// let claim = queue.claim("worker 1", Duration::from_secs(30), ClaimLimits::default()).await?.expect("a queued thread");
     /// assert_eq!(queue.inbox(&claim).await?.entries.len(), 1);
     /// # Ok(())
     /// # }
@@ -176,6 +176,25 @@ impl Database {
         crate::serve::Audit::new(self.clone())
     }
 
+    /// What the database was asked since it was opened. A file counts nothing.
+    ///
+    /// ```
+    /// use prowess_store::{Database, SqliteStore};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let database = Database::from(SqliteStore::in_memory()?);
+    /// assert_eq!(database.counters().round_trips, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn counters(&self) -> crate::DatabaseCounters {
+        match self {
+            Self::Sqlite(_) => crate::DatabaseCounters::default(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.counters(),
+        }
+    }
+
     /// Checks that the database answers. For SQLite, also that its file is still the one that was opened.
     ///
     /// ```
@@ -243,6 +262,15 @@ impl Database {
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => Self::Postgres(store.acting_for(acts_for)),
+        }
+    }
+
+    /// The name of the database in messages.
+    pub(crate) fn place(&self) -> &str {
+        match self {
+            Self::Sqlite(store) => store.place(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.place(),
         }
     }
 

@@ -53,6 +53,7 @@ mod acts_for;
 mod approval;
 #[cfg(feature = "artifacts")]
 mod artifact;
+mod counters;
 mod database;
 mod error;
 mod event;
@@ -69,6 +70,7 @@ pub mod serve;
 mod sql;
 mod sqlite;
 
+pub use counters::DatabaseCounters;
 pub use database::Database;
 pub use error::DatabaseError;
 #[cfg(feature = "postgres")]

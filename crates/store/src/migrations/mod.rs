@@ -16,6 +16,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("7.sql"),
     include_str!("8.sql"),
     include_str!("9.sql"),
+    include_str!("10.sql"),
+    include_str!("11.sql"),
 ];
 
 /// The database that SQL is for.

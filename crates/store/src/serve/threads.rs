@@ -137,11 +137,7 @@ fn owned(row: &Row) -> Result<OwnedThread, DatabaseError> {
 
 /// The last column of a list.
 fn queue_state(row: &Row) -> Result<QueueState, DatabaseError> {
-    Ok(match row.maybe_number(10)? {
-        None => QueueState::Rests,
-        Some(0) => QueueState::Queued,
-        Some(_) => QueueState::Claimed,
-    })
+    Ok(crate::queue::state(row.maybe_number(10)?))
 }
 
 fn all(rows: Result<Vec<Row>, DatabaseError>) -> Result<Vec<OwnedThread>, DatabaseError> {

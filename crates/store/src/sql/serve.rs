@@ -1,6 +1,8 @@
 //! The SQL of users, access tokens, their threads and the audit log. Every statement about a thread names its owner, except
 //! those that only workers run.
 
+use super::queue::queue_state;
+
 /// Whether a token has not expired.
 macro_rules! is_valid {
     ($token:literal) => {
@@ -61,14 +63,13 @@ macro_rules! thread {
     };
 }
 
-/// Whether a thread of a list is queued (0) or claimed (1). NULL: it rests.
-macro_rules! queue_state {
+/// The state of a thread of a list in the queue. NULL: it rests.
+macro_rules! state_in_queue {
     () => {
         concat!(
-            "(SELECT CAST(CASE WHEN queue.owner IS NOT NULL AND ",
-            lasts!("queue."),
-            " THEN 1 ELSE 0 END AS BIGINT) \
-            FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
+            "(SELECT ",
+            queue_state!(),
+            " FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
         )
     };
 }
@@ -256,7 +257,7 @@ pub(crate) const LIST: &str = concat!(
     "SELECT ",
     thread!(),
     ", ",
-    queue_state!(),
+    state_in_queue!(),
     " FROM prowess_owned_threads
 WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
 ORDER BY changed DESC, thread DESC LIMIT ?4"
@@ -269,7 +270,7 @@ macro_rules! search {
             "SELECT ",
             thread!(),
             ", ",
-            queue_state!(),
+            state_in_queue!(),
             " FROM prowess_owned_threads WHERE owner = ?1 AND (changed, thread) < (?2, ?3) AND (",
             $has_letters,
             ") ORDER BY changed DESC, thread DESC LIMIT ?4"
