@@ -301,6 +301,22 @@ impl Database {
         }
     }
 
+    /// Runs statements that change nothing, and look at a few small rows. In PostgreSQL, they are one round trip.
+    #[cfg(feature = "serve")]
+    pub(crate) async fn query_all(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DatabaseError> {
+        match self {
+            Self::Sqlite(store) => {
+                let mut all = Vec::with_capacity(statements.len());
+                for statement in statements {
+                    all.push(store.query_briefly(statement).await?);
+                }
+                Ok(all)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.transact(statements).await.map(Result::unwrap_or_default),
+        }
+    }
+
     /// Runs a statement that changes nothing, for no longer than this. Then it fails with [`DatabaseError::TimedOut`].
     #[cfg(feature = "serve")]
     pub(crate) async fn query_within(

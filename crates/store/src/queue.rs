@@ -85,6 +85,12 @@ fn held_with(claim: &Claim, value: i64) -> [Cell; 3] {
     [thread, owner, value.into()]
 }
 
+/// The statement that looks for a post by its name.
+pub(crate) fn waits(claim: &Claim, key: &str) -> Statement {
+    let [thread, owner] = held(claim);
+    Statement::new(queue::WAITS, [thread, owner, name(key).into()])
+}
+
 /// The statement that ends the lease of a claim.
 fn release(claim: &Claim) -> Statement {
     let Lease { thread, owner, epoch, .. } = &claim.lease;
@@ -256,9 +262,7 @@ impl TurnQueue for Database {
 
     async fn waits(&self, claim: &Claim, key: &str) -> Result<Option<u64>, QueueError> {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(claim.thread()));
-        let [thread, owner] = held(claim);
-        let waits = Statement::new(queue::WAITS, [thread, owner, name(key).into()]);
-        let rows = self.of_thread(claim.thread()).query_briefly(waits).await.map_err(failed)?;
+        let rows = self.of_thread(claim.thread()).query_briefly(waits(claim, key)).await.map_err(failed)?;
         let row = rows.first().ok_or_else(|| lost(claim))?;
         let number = row.maybe_number(0).map_err(failed)?;
         Ok(number.and_then(|number| u64::try_from(number).ok()))

@@ -335,6 +335,17 @@ ON CONFLICT (owner, day) DO UPDATE SET
     tokens = known.tokens + excluded.tokens,
     micro_dollars = known.micro_dollars + excluded.micro_dollars";
 
+/// Adds to what a user used today, unless the event `?4` of the thread `?5` is counted. No row means that it is.
+#[cfg(feature = "postgres")]
+pub(crate) const NOTE_USAGE_OF_EVENT: &str = "\
+WITH new AS (UPDATE prowess_threads SET counted = ?4 WHERE id = ?5 AND counted < ?4 RETURNING id)
+INSERT INTO prowess_usage AS known (owner, day, tokens, micro_dollars)
+SELECT id, prowess_now() / 86400000000, ?2, ?3 FROM prowess_users WHERE id = ?1 AND EXISTS (SELECT 1 FROM new)
+ON CONFLICT (owner, day) DO UPDATE SET
+    tokens = known.tokens + excluded.tokens,
+    micro_dollars = known.micro_dollars + excluded.micro_dollars
+RETURNING owner";
+
 /// What a user used today, and in all.
 pub(crate) const USAGE: &str = "\
 SELECT
