@@ -12,7 +12,7 @@
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 serve-clients skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models pgbouncer s3 serve-clients skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
 
 test: components fmt clippy unit models mcp skills-smoke page-check page-smoke doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -182,6 +182,14 @@ install-check: components
 # Artifacts in a bucket, of a server that is too large to be part of every test.
 s3:
 	scripts/test-s3.sh $(CARGO) test --locked -p prowess-workspace --all-features --test it -- --ignored a_bucket_passes_the_suite
+
+# The suites of the store and of the queue through a transaction pooler: Debian's PgBouncer. Tests of what a pooler cannot do are
+# left out: those that set startup parameters of a session, cut connections, or restore a database of an earlier version.
+pgbouncer: components
+	@database=$$(scripts/test-postgres.sh start) || exit 1; trap 'scripts/test-pgbouncer.sh stop; scripts/test-postgres.sh stop' EXIT; \
+	eval "$$database"; pooler=$$(scripts/test-pgbouncer.sh start) || exit 1; eval "$$pooler"; \
+	$(CARGO) nextest run -p prowess-store --all-features --locked --no-fail-fast \
+	  -E 'test(/^(approvals|artifacts|kill|processes|queue|retention|serve|threads)::/)'
 
 # What the demo needs is installed before the build where that is possible. Where bubblewrap cannot be had, the demo is
 # told to play with less around its commands, and says so.
