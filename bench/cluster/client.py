@@ -150,7 +150,7 @@ class Conversation:
     def __init__(self, api, kinds, broken, turn_patience):
         self.api, self.kinds, self.broken, self.patience = api, kinds, broken, turn_patience
         self.posted, self.asked, self.written = {}, 0, []
-        self.watcher, self.thread, self.times = None, None, []
+        self.watcher, self.thread, self.times, self.events = None, None, [], []
 
     async def begin(self):
         status, thread, _ = await self.api.request("POST", "/threads", {})

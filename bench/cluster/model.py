@@ -19,6 +19,7 @@ import re
 import sys
 
 ORDER = re.compile(r"do:(\w+):([\w-]+)")
+NOTED = re.compile(r"noted ([\w-]+)")
 ANSWER = "The tide is high at noon, and low in the evening. ".split(" ")
 LONG = 200
 # The words of an answer about a call that was under way when its worker died.
@@ -37,6 +38,8 @@ class Model:
         self.delay, self.words = delay, words
         # Files that a `write` made for certain, and what was wrong with what was read.
         self.written, self.wrong = set(), []
+        # Keys that the witness said it noted, and orders with a call of which nobody knows.
+        self.noted, self.interrupted = set(), set()
         self.calls, self.reads = 0, 0
         self.server, self.url = None, None
 
@@ -82,14 +85,18 @@ class Model:
 
     def tool_calls(self, messages):
         """The calls of the next response, or the number of its words."""
-        orders = [(number, found) for number, message in enumerate(messages)
-                  if message["role"] == "user" and (found := ORDER.search(text_of(message)))]
+        # Messages of one person in a row come as one: the last order counts.
+        orders = [(number, found) for number, message in enumerate(messages) if message["role"] == "user"
+                  for found in ORDER.findall(text_of(message))]
         if not orders:
             return self.words
-        begun, order = orders[-1]
-        kind, key = order.groups()
+        begun, (kind, key) = orders[-1]
         answers = [text_of(message) for message in messages[begun + 1:] if message["role"] == "tool"]
         path = f"/project/notes/{key}.txt"
+        for answer in answers:
+            self.noted.update(NOTED.findall(answer))
+            if INTERRUPTED in answer:
+                self.interrupted.add(key)
         if kind == "long":
             return LONG
         if kind == "say":

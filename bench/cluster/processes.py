@@ -47,7 +47,7 @@ class Postgres:
 
     def through(self, port):
         """The address at another port of this machine, such as that of a proxy."""
-        return f"postgres://prowess@127.0.0.1:{port}/prowess"
+        return f"postgres://prowess@127.0.0.1:{port}/prowess?sslmode=disable"
 
     def start_pooler(self, connections):
         variables = {"PROWESS_TEST_POSTGRES": self.url, "PROWESS_TEST_PGBOUNCER_POOL": str(connections)}
