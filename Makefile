@@ -7,12 +7,16 @@
 # make test-skills  one project with prowess and the installer `skills`, from npm, in turn
 # make serve-clients  the server with clients of AG-UI and OpenAI, an OpenID Connect issuer, and requests that schemathesis makes up
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
+# make cluster-chaos  many processes of the server while everything fails that can fail; cluster-smoke is short
+# make cluster-rolling  an old version replaced by this one, under load
+# make manifests    the files of examples/cluster, checked
+# make pgbouncer    the store and the queue through a transaction pooler
 # make small-window a conversation with thousands of skills, in SKILLS=DIRECTORY, in a window of 16,000 tokens
 
 CARGO ?= cargo
 PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
-.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models pgbouncer s3 serve-clients skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
+.PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 serve-clients skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
 
 test: components fmt clippy unit models mcp skills-smoke page-check page-smoke doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
@@ -183,14 +187,6 @@ install-check: components
 s3:
 	scripts/test-s3.sh $(CARGO) test --locked -p prowess-workspace --all-features --test it -- --ignored a_bucket_passes_the_suite
 
-# The suites of the store and of the queue through a transaction pooler: Debian's PgBouncer. Tests of what a pooler cannot do are
-# left out: those that set startup parameters of a session, cut connections, or restore a database of an earlier version.
-pgbouncer: components
-	@database=$$(scripts/test-postgres.sh start) || exit 1; trap 'scripts/test-pgbouncer.sh stop; scripts/test-postgres.sh stop' EXIT; \
-	eval "$$database"; pooler=$$(scripts/test-pgbouncer.sh start) || exit 1; eval "$$pooler"; \
-	$(CARGO) nextest run -p prowess-store --all-features --locked --no-fail-fast \
-	  -E 'test(/^(approvals|artifacts|kill|processes|queue|retention|serve|threads)::/)'
-
 # What the demo needs is installed before the build where that is possible. Where bubblewrap cannot be had, the demo is
 # told to play with less around its commands, and says so.
 demo: linker
@@ -211,3 +207,4 @@ demo-svg: components
 HAS_BWRAP = bwrap --unshare-all --ro-bind / / --proc /proc true 2>/dev/null
 
 include bench.mk
+include cluster.mk

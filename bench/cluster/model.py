@@ -1,4 +1,4 @@
-"""A model on this machine that streams. A message says what it does: `do:KIND:KEY`, with a key that is used once.
+"""A model on this machine that streams, and counts its calls at `GET /`. A message says what it does: `do:KIND:KEY`, with a key that is used once.
 
 | kind | the model |
 |---|---|
@@ -9,14 +9,17 @@
 | `task` | hands `do:charge:KEY-sub` to a sub-agent, and answers |
 | `write` | writes a file, reads it, and answers |
 | `read` | reads the file that an earlier `write` with the same key made, and answers |
+| `plan` | writes a todo list, and answers |
 | `long` | answers for a long time, so that somebody can cancel it |
 """
 
 import asyncio
 import json
+import os
 import random
 import re
 import sys
+import time
 
 ORDER = re.compile(r"do:(\w+):([\w-]+)")
 NOTED = re.compile(r"noted ([\w-]+)")
@@ -40,7 +43,7 @@ class Model:
         self.written, self.wrong = set(), []
         # Keys that the witness said it noted, and orders with a call of which nobody knows.
         self.noted, self.interrupted = set(), set()
-        self.calls, self.reads = 0, 0
+        self.calls, self.turns, self.reads = 0, 0, 0
         self.server, self.url = None, None
 
     async def start(self):
@@ -51,6 +54,10 @@ class Model:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
+                if head.startswith(b"GET"):
+                    counts = json.dumps({"calls": self.calls, "turns": self.turns, "cpu": time.process_time()}).encode()
+                    writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(counts)}\r\n\r\n".encode() + counts)
+                    return
                 length = int(re.search(rb"content-length: *(\d+)", head, re.I).group(1))
                 body = json.loads(await reader.readexactly(length))
                 writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -61,7 +68,6 @@ class Model:
             writer.close()
 
     async def respond(self, body, writer):
-        self.calls += 1
         response = [Chunk({"role": "assistant"})]
         calls = self.tool_calls(body["messages"])
         if isinstance(calls, list):
@@ -82,6 +88,9 @@ class Model:
         write_chunk(writer, f"data: {json.dumps(usage)}\n\ndata: [DONE]\n\n".encode())
         writer.write(b"0\r\n\r\n")
         await writer.drain()
+        # Only the last response of a turn has no calls.
+        self.calls += 1
+        self.turns += not isinstance(calls, list)
 
     def tool_calls(self, messages):
         """The calls of the next response, or the number of its words."""
@@ -151,6 +160,8 @@ async def main():
     await model.start()
     print(model.url, flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    # Without a word about connections that are open.
+    os._exit(0)
 
 
 if __name__ == "__main__":
