@@ -18,7 +18,7 @@ PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
 .PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 serve-clients skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
 
-test: components fmt clippy unit models mcp skills-smoke page-check page-smoke doc fuzz shuttle dependencies examples install-check demo
+test: components fmt clippy unit models mcp skills-smoke page-check page-smoke manifests doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
 
 # What the checks run on. What is missing is installed where that is possible, else it is an error.

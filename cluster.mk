@@ -44,10 +44,10 @@ pgbouncer: components
 	  -E 'test(/^(approvals|artifacts|kill|processes|queue|retention|serve|threads)::/)'
 
 # The files of examples/cluster against the schemas of Compose and Kubernetes, and the proxy's configuration in the proxy itself.
-# It takes 60 MB below target/.
-manifests:
+# It takes 170 MB below target/.
+manifests: components
 	@$(VENVS)
 	@$(call install,caddy)
-	sh examples/cluster/check.sh $(CLUSTER_TARGET)/manifests
+	sh examples/cluster/check.sh $(CLUSTER_TARGET)/manifests $(PROWESS)
 
 VENVS = python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }
