@@ -37,7 +37,7 @@ REST = 240
 
 
 async def run(options, postgres, directory):
-    model, witness = Model(), Witness(f"{directory}/witness")
+    model, witness = Model(), Witness(f"{directory}/witness", delay=0.2)
     to_database, to_files = CutProxy(postgres.port), S3Faults(urlsplit(os.environ["PROWESS_TEST_S3"]).port)
     for one in (model, witness, to_database, to_files):
         await one.start()

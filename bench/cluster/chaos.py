@@ -68,7 +68,7 @@ class Chaos:
             for watcher in random.sample(self.watchers, max(1, len(self.watchers) // 50)):
                 watcher.break_off()
                 self.broken_streams += 1
-            if turn % 8 == 0:
+            if turn % 4 == 0:
                 self.to_database.cut(0.3)
 
     async def restart(self, seconds):
