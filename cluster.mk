@@ -45,9 +45,10 @@ pgbouncer: components
 
 # The files of examples/cluster against the schemas of Compose and Kubernetes, and the proxy's configuration in the proxy itself.
 # It takes 170 MB below target/.
-manifests: components
+manifests:
 	@$(VENVS)
-	@$(call install,caddy)
+	@PATH="$$PATH:/usr/sbin"; $(call install,caddy)
+	$(CARGO) build --locked -p prowess
 	sh examples/cluster/check.sh $(CLUSTER_TARGET)/manifests $(PROWESS)
 
 VENVS = python3 -c 'import ensurepip, venv' 2>/dev/null || { test "$$(id -u)" = 0 && apt-get update -q && apt-get install -qy python3-venv; } || { echo "python3 cannot make virtual environments: apt-get install python3-venv" >&2; exit 1; }

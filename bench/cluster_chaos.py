@@ -24,7 +24,7 @@ import time
 from urllib.parse import urlsplit
 
 from cluster.chaos import Chaos
-from cluster.checks import Checks, check_threads, check_witness
+from cluster.checks import Checks, check_files, check_threads, check_witness
 from cluster.client import Api, Conversation
 from cluster.faults import CutProxy, S3Faults
 from cluster.model import Model
@@ -81,7 +81,7 @@ async def load(options, postgres, cluster, model, witness, to_database, to_files
     checks = Checks()
     await check_threads(checks, conversations, watchers, broken)
     check_witness(checks, conversations, witness, model)
-    checks.note("files", model.wrong, f"{len(model.written)} written, {model.reads} read in the same turn and in later ones")
+    await check_files(checks, conversations, model)
     checks.note("processes", chaos.ended_alone(), f"{sum(process.starts for process in cluster.processes)} starts, {chaos.failed_starts()} of them while the database was away")
     if not options.single:
         # Counters begin again with each process; what waits is in the database.
@@ -91,7 +91,7 @@ async def load(options, postgres, cluster, model, witness, to_database, to_files
     checks.at_least("kills", chaos.kills, options.seconds // 2)
     checks.at_least("restarts of PostgreSQL", postgres.restarts, 2)
     checks.at_least("cut connections to PostgreSQL", to_database.cuts, 1)
-    checks.at_least("failed calls of the object store", to_files.failed, to_files.requests // 50)
+    checks.at_least("failed calls of the object store", to_files.failed, max(1, to_files.requests // 50))
     checks.at_least("interrupted calls and resumed streams", len(model.interrupted) + sum(watcher.resumed for watcher in watchers), 1)
     times = sorted(time for one in conversations for time in one.times)
     print(f"{len(times)} turns in {took:.0f} s ({len(times) / took:.1f} a second): median {times[len(times) // 2]:.1f} s, longest {times[-1]:.1f} s; "

@@ -4,7 +4,7 @@
 
 Two web processes and three workers of the old version have a load. Then a worker of the new version starts beside them, and
 brings the database up to date. Each old process is replaced: a new one starts, and when it is ready, the old one is told to end.
-An old process may also end by itself, if it says that the database is newer; then it is replaced at once.
+An old process may also end by itself, if it says that the database is newer; it is replaced in its turn.
 
 At the end, every turn must have ended, every message must be in its log once, every stream must have had every event of its log
 once and in order, and no call that must not be made twice may have been made twice.
@@ -21,7 +21,7 @@ import tempfile
 import time
 from urllib.parse import urlsplit
 
-from cluster.checks import Checks, check_threads, check_witness
+from cluster.checks import Checks, check_files, check_threads, check_witness
 from cluster.client import Api, Conversation
 from cluster.model import Model
 from cluster.processes import KEYS, Cluster, Postgres, configuration
@@ -119,7 +119,7 @@ async def run(options, postgres, directory):
         await asyncio.gather(*turns)
         await check_threads(checks, conversations, watchers, broken)
         check_witness(checks, conversations, witness, model)
-        checks.note("files", model.wrong, f"{len(model.written)} written, {model.reads} read in the same turn and in later ones")
+        await check_files(checks, conversations, model)
         checks.note("old processes", upgrade.wrong, f"{5 - upgrade.by_themselves} were told to end, {upgrade.by_themselves} ended by themselves")
         after = version_of(postgres)
         checks.note("the version of the tables", [] if after > before else [f"{before} before and {after} after: nothing was migrated"], f"from {before} to {after}")

@@ -97,6 +97,22 @@ async def check_streams(checks, watchers, logs):
     checks.note("streams", wrong, f"{len(watchers)} streams with {events} events, resumed {resumed} times")
 
 
+async def check_files(checks, conversations, model):
+    """What the agent wrote for certain was read again by the agent, and every web process has it."""
+    wrong, read = list(model.wrong), 0
+    for conversation in conversations:
+        for key in conversation.written[-1:]:
+            if key not in model.written:
+                continue
+            path = f"/threads/{conversation.thread}/files/content?path=/project/notes/{key}.txt"
+            for web in conversation.api.cluster.webs:
+                status, text = await conversation.api.once(web.port, "GET", path, None)
+                read += 1
+                if (status, text) != (200, f"note {key}\n".encode()):
+                    wrong.append(f"{web.name} has {status} {str(text)[:100]} as the file of {key}")
+    checks.note("files", wrong, f"{len(model.written)} written, {model.reads} read by the agent in the same turn and in later ones, {read} read from web processes")
+
+
 def check_witness(checks, conversations, witness, model):
     """Nothing that must not run twice ran twice, and nothing was left out."""
     counts = witness.counts()

@@ -21,7 +21,7 @@ class Api:
         return random.choice(self.cluster.webs)
 
     async def request(self, method, path, body=None):
-        """The status, the value, and whether it was tried more than once."""
+        """The status, the value or the bytes, and whether it was tried more than once."""
         end, tries, last = time.monotonic() + self.patience, 0, None
         while time.monotonic() < end:
             tries += 1
@@ -54,6 +54,8 @@ class Api:
                 parts.append(rest[:int(size, 16)])
                 rest = rest[int(size, 16) + 2:]
             rest = b"".join(parts)
+        if b"application/json" not in head.lower():
+            return status, rest
         return status, json.loads(rest) if rest else None
 
 
