@@ -1,5 +1,6 @@
 //! What a database was asked.
 
+#[cfg(feature = "postgres")]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a database was asked since it was opened, and how busy its connections are. A file has no round trips.
@@ -21,6 +22,7 @@ pub struct DatabaseCounters {
 }
 
 /// The numbers as they are counted.
+#[cfg(feature = "postgres")]
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     statements: AtomicU64,
@@ -28,6 +30,7 @@ pub(crate) struct Counters {
     errors: AtomicU64,
 }
 
+#[cfg(feature = "postgres")]
 impl Counters {
     /// Counts statements that are sent together.
     pub(crate) fn sent(&self, statements: u64) {

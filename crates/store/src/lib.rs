@@ -67,6 +67,7 @@ mod retention;
 mod rows;
 #[cfg(feature = "serve")]
 pub mod serve;
+pub mod signals;
 mod sql;
 mod sqlite;
 

@@ -227,8 +227,7 @@ impl TurnQueue for Database {
     ) -> Result<Option<Claim>, QueueError> {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::ClaimThread(thread));
         let owner = new_owner(worker);
-        let values: [Cell; 3] =
-            [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
+        let values: [Cell; 3] = [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
         let claim = Statement::required(queue::CLAIM_THREAD, values.clone());
         let lease = Statement::required(sql::LEASE, values);
         let done = self.of_thread(thread).transact(vec![claim, lease]).await.map_err(failed)?;

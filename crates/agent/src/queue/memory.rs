@@ -137,11 +137,7 @@ impl MemoryQueue {
     }
 
     /// Ends a claim and its lease.
-    async fn end<T>(
-        &self,
-        claim: &Claim,
-        act: impl FnOnce(&mut InboxAndWork) -> T,
-    ) -> Result<T, QueueError> {
+    async fn end<T>(&self, claim: &Claim, act: impl FnOnce(&mut InboxAndWork) -> T) -> Result<T, QueueError> {
         let done = self.with(claim, act)?;
         self.store.release(&claim.lease).await.map_err(|error| failed("release a thread", error))?;
         Ok(done)
@@ -304,7 +300,8 @@ impl TurnQueue for MemoryQueue {
                 *until = after(claim.lease.lasts);
             }
         })?;
-        let kept = self.store.lease(claim.thread(), &claim.lease.owner, claim.lease.lasts.min(MAX_TIME)).await;
+        let kept =
+            self.store.lease(claim.thread(), &claim.lease.owner, claim.lease.lasts.min(MAX_TIME)).await;
         kept.map(drop).map_err(|error| failed("keep a thread", error))
     }
 

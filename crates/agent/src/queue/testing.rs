@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, Post, PostIf, Posted, Priority, QueueError, QueueState,
-    TurnQueue, WORKER_VANISHED,
+    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, Post, PostIf, Posted, Priority, QueueError,
+    QueueState, TurnQueue, WORKER_VANISHED,
 };
 use crate::id::ThreadId;
 use crate::message::Message;
@@ -78,7 +78,10 @@ async fn post(queue: &dyn TurnQueue, thread: &ThreadId, post: &Post) -> Posted {
 }
 
 async fn claimed(queue: &dyn TurnQueue, worker: &str, lasts: Duration) -> Claim {
-    let claim = queue.claim(worker, lasts, ClaimLimits::default()).await.unwrap_or_else(|error| panic!("not claimed: {error}"));
+    let claim = queue
+        .claim(worker, lasts, ClaimLimits::default())
+        .await
+        .unwrap_or_else(|error| panic!("not claimed: {error}"));
     let Some(claim) = claim else { panic!("nothing waits for {worker}: {:#?}", queue.list(20).await) };
     claim
 }
@@ -394,7 +397,9 @@ async fn many_posts_and_workers_lose_nothing(queue: Arc<dyn TurnQueue>) {
                 let mut taken = Vec::new();
                 let mut idle = 0;
                 while idle < 200 {
-                    let Ok(Some(claim)) = queue.claim(&format!("worker {worker}"), LONG, ClaimLimits::default()).await else {
+                    let Ok(Some(claim)) =
+                        queue.claim(&format!("worker {worker}"), LONG, ClaimLimits::default()).await
+                    else {
                         idle += 1;
                         tokio::time::sleep(Duration::from_millis(2)).await;
                         continue;
@@ -454,7 +459,10 @@ async fn case_143_a_claim_has_the_lease_of_its_thread(queue: &dyn TurnQueue, sto
     }
 }
 
-async fn case_144_a_worker_that_wakes_after_its_claim_writes_nothing(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+async fn case_144_a_worker_that_wakes_after_its_claim_writes_nothing(
+    queue: &dyn TurnQueue,
+    store: &dyn ThreadStore,
+) {
     let thread = ThreadId::new();
     post(queue, &thread, &say("a")).await;
     let late = claimed(queue, "one", SHORT).await;
@@ -494,7 +502,8 @@ async fn only_so_many_threads_are_claimed(queue: &dyn TurnQueue) {
 }
 
 async fn an_urgent_thread_comes_before_others(queue: &dyn TurnQueue) {
-    let threads = [Priority::Low, Priority::Normal, Priority::High].map(|priority| (ThreadId::new(), priority));
+    let threads =
+        [Priority::Low, Priority::Normal, Priority::High].map(|priority| (ThreadId::new(), priority));
     for (thread, priority) in &threads {
         post(queue, thread, &Post::Say { message: Message::user("a"), priority: *priority }).await;
     }
@@ -505,7 +514,10 @@ async fn an_urgent_thread_comes_before_others(queue: &dyn TurnQueue) {
     }
 }
 
-async fn case_147_attempts_without_progress_end_as_a_dead_letter(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+async fn case_147_attempts_without_progress_end_as_a_dead_letter(
+    queue: &dyn TurnQueue,
+    store: &dyn ThreadStore,
+) {
     let thread = ThreadId::new();
     post(queue, &thread, &say("a")).await;
     for attempt in 1..=MAX_ATTEMPTS {

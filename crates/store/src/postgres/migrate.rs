@@ -48,7 +48,6 @@ impl PostgresStore {
     }
 }
 
-
 /// The version of the tables; 0 if there are none.
 async fn version(client: &Client) -> Result<i64, Error> {
     let is_there = "SELECT 1 WHERE to_regclass('prowess_schema') IS NOT NULL";

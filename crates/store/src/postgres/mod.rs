@@ -9,6 +9,7 @@ mod migrate;
 mod queue;
 mod rows;
 mod server_lock;
+mod signals;
 mod threads;
 mod tls;
 mod transaction;
@@ -22,6 +23,7 @@ use tokio_postgres::config::Host;
 
 use self::error::unreachable;
 pub use self::server_lock::ServerLock;
+pub(crate) use self::signals::{Listener, Sender};
 use crate::acts_for::ActsFor;
 use crate::counters::{Counters, DatabaseCounters};
 use crate::error::DatabaseError;
@@ -73,6 +75,7 @@ pub struct PostgresStore(Arc<Inner>, ActsFor);
 #[derive(Debug)]
 struct Inner {
     pool: Pool,
+    config: Config,
     place: Arc<str>,
     counters: Counters,
     /// Whether row-level security binds the role of this store.
@@ -92,29 +95,10 @@ impl PostgresStore {
     ///
     /// The server cannot be reached or refuses the connection, or a newer version of prowess made the database.
     pub async fn connect(url: &str) -> Result<Self, DatabaseError> {
-        let unread = |problem: &str| {
-            let problem = format!(
-                "{problem}; write postgres://USER:PASSWORD@HOST/NAME, and a character such as `@` in a password as %40"
-            );
-            DatabaseError::failed("the URL of PostgreSQL", "be read", problem)
-        };
-        let mut config: Config = url.parse().map_err(|_| unread("it is not valid"))?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(unread("it has no host"));
-        }
-        config.connect_timeout(CONNECT_TIMEOUT);
-        // Detects a server that disappeared.
-        config.tcp_user_timeout(TCP_TIMEOUT);
-        config
-            .keepalives_idle(KEEPALIVE_IDLE)
-            .keepalives_interval(KEEPALIVE_INTERVAL)
-            .keepalives_retries(KEEPALIVE_PROBES);
-        if config.get_application_name().is_none() {
-            config.application_name("prowess");
-        }
+        let config = configuration(url)?;
         let place = place(&config);
         let managed = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = tls::manager(config, managed, &place)?;
+        let manager = tls::manager(config.clone(), managed, &place)?;
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .runtime(Runtime::Tokio1)
@@ -134,11 +118,13 @@ impl PostgresStore {
             .build()
             .map_err(|error| DatabaseError::failed(&place, "be connected to", error))?;
         let (place, counters) = (Arc::from(place), Counters::default());
-        let inner = Inner { pool, place, counters, is_walled: OnceLock::new(), flushes: OnceLock::new() };
+        let inner =
+            Inner { pool, config, place, counters, is_walled: OnceLock::new(), flushes: OnceLock::new() };
         let store = Self(Arc::new(inner), ActsFor::Nobody);
         store.migrate().await?;
         let found = store.query(Statement::new(sql::acts_for::IS_WALLED, [])).await?;
-        let setting = |column| Ok(found.first().map(|row| row.number(column)).transpose()?.unwrap_or_default());
+        let setting =
+            |column| Ok(found.first().map(|row| row.number(column)).transpose()?.unwrap_or_default());
         // Nobody else has the store yet.
         let _ = store.0.is_walled.set(setting(0)? != 0);
         let _ = store.0.flushes.set(setting(1)? != 0);
@@ -189,6 +175,31 @@ impl PostgresStore {
     fn says_for_whom(&self) -> Option<Statement> {
         if self.is_walled() { self.1.statement() } else { None }
     }
+}
+
+/// The configuration of connections to the database at a URL.
+fn configuration(url: &str) -> Result<Config, DatabaseError> {
+    let unread = |problem: &str| {
+        let problem = format!(
+            "{problem}; write postgres://USER:PASSWORD@HOST/NAME, and a character such as `@` in a password as %40"
+        );
+        DatabaseError::failed("the URL of PostgreSQL", "be read", problem)
+    };
+    let mut config: Config = url.parse().map_err(|_| unread("it is not valid"))?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(unread("it has no host"));
+    }
+    config.connect_timeout(CONNECT_TIMEOUT);
+    // Detects a server that disappeared.
+    config.tcp_user_timeout(TCP_TIMEOUT);
+    config
+        .keepalives_idle(KEEPALIVE_IDLE)
+        .keepalives_interval(KEEPALIVE_INTERVAL)
+        .keepalives_retries(KEEPALIVE_PROBES);
+    if config.get_application_name().is_none() {
+        config.application_name("prowess");
+    }
+    Ok(config)
 }
 
 /// The name of the database in messages, without its password.

@@ -12,9 +12,7 @@ use super::rows::query;
 use super::transaction::Query;
 use crate::action::ThreadAction;
 use crate::error::DatabaseError;
-use crate::event::{
-    EventRow, LogRow, NewEvents, limit, read, signed, timeless_version_and_checksum,
-};
+use crate::event::{EventRow, LogRow, NewEvents, limit, read, signed, timeless_version_and_checksum};
 use crate::lease::{LeaseState, append_refusal, leased_by_other, micros};
 use crate::list::{check_fork, fork_refusal, info};
 use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
@@ -109,9 +107,8 @@ impl PostgresStore {
         let state = self.state(&lease.thread).await?;
         let refused = append_refusal(lease, after, state.as_ref());
         // Events and leases never come back, so the refusal still holds.
-        let refused = refused.or_else(|| {
-            (!events.bodies.is_empty()).then(|| ThreadError::LeaseLost(lease.thread.clone()))
-        });
+        let refused = refused
+            .or_else(|| (!events.bodies.is_empty()).then(|| ThreadError::LeaseLost(lease.thread.clone())));
         Ok(refused.map_or(Ok(()), Err))
     }
 
@@ -165,8 +162,7 @@ impl ThreadStore for PostgresStore {
     async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
         let failed = |error: DatabaseError| error.during(ThreadAction::Lease(thread));
         for _ in 0..MAX_TRIES {
-            let values: [Cell; 3] =
-                [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
+            let values: [Cell; 3] = [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
             let rows = self.query(Statement::new(sql::LEASE, values)).await;
             // Row-level security refuses a thread of somebody else.
             if matches!(rows, Err(DatabaseError::Denied { .. })) {

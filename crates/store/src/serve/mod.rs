@@ -46,7 +46,7 @@ pub use self::own_skills::{
     NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkillRows, OwnSkillTrust, SkillDigest,
 };
 pub use self::scopes::{Scope, ScopeError, Scopes};
-pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary};
+pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary, WorkerLook};
 pub use self::usage::{Usage, UsageSum};
 
 use std::borrow::Cow;

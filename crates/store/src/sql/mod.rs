@@ -28,6 +28,10 @@ pub(crate) mod serve;
 #[cfg(all(feature = "postgres", feature = "serve"))]
 pub(crate) const STATEMENT_TIMEOUT: &str = "SELECT set_config('statement_timeout', ?1, true)";
 
+/// The secret part of the names of channels.
+#[cfg(feature = "postgres")]
+pub(crate) const CHANNEL: &str = "SELECT channel FROM prowess_schema";
+
 /// Whether the database answers.
 pub(crate) const PING: &str = "SELECT CAST(1 AS BIGINT)";
 

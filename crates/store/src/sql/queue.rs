@@ -93,13 +93,8 @@ macro_rules! queue_in_line {
 
 /// Notes that somebody posted to a thread with the priority `?2`, and queues it unless it is queued. `?3` is 1 if the post brings a
 /// dead letter back. Posts to one thread wait for each other here.
-pub(crate) const QUEUE: &str = concat!(
-    queue!(),
-    queued_again!(),
-    "\n-- postgres instead: ",
-    queue_in_line!(),
-    queued_again!()
-);
+pub(crate) const QUEUE: &str =
+    concat!(queue!(), queued_again!(), "\n-- postgres instead: ", queue_in_line!(), queued_again!());
 
 /// The same for a thread that rests. No row means that it does not rest.
 pub(crate) const QUEUE_AT_REST: &str = concat!(
@@ -313,7 +308,8 @@ UPDATE prowess_queue SET dead = NULL, failures = 0, until = prowess_now(), queue
 WHERE thread = ?1 AND dead IS NOT NULL RETURNING thread";
 
 /// Drops what was posted to a thread. The names stay.
-pub(crate) const DROP_POSTS: &str = "UPDATE prowess_inbox SET body = NULL WHERE thread = ?1 AND body IS NOT NULL";
+pub(crate) const DROP_POSTS: &str =
+    "UPDATE prowess_inbox SET body = NULL WHERE thread = ?1 AND body IS NOT NULL";
 
 /// The threads in the queue, for those who look after a server.
 pub(crate) const LIST: &str = concat!(

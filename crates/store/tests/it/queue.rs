@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_agent::queue::{
-    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError,
-    QueueNumbers, QueueState, QueuedThread, TurnQueue,
+    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueNumbers,
+    QueueState, QueuedThread, TurnQueue,
 };
 use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread_state::StateChange;
@@ -182,7 +182,10 @@ async fn workers_pass_over_a_thread_that_another_is_about_to_claim() {
         .batch_execute("BEGIN; SELECT * FROM prowess_queue ORDER BY until LIMIT 1 FOR UPDATE")
         .await
         .unwrap();
-    assert_eq!(queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().unwrap().lease.thread, threads[1]);
+    assert_eq!(
+        queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().unwrap().lease.thread,
+        threads[1]
+    );
     assert!(queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().is_none());
 }
 
@@ -236,7 +239,10 @@ async fn a_claim_of_a_time_when_the_clock_was_wrong_is_over() {
         let queue = Database::open(&at).await.unwrap().queue();
         queue.wake(&ThreadId::new()).await.unwrap();
         queue.claim("early", Duration::MAX, ClaimLimits::default()).await.unwrap().unwrap();
-        assert!(queue.claim("late", LONG, ClaimLimits::default()).await.unwrap().is_none(), "no claim lasts longer than a day");
+        assert!(
+            queue.claim("late", LONG, ClaimLimits::default()).await.unwrap().is_none(),
+            "no claim lasts longer than a day"
+        );
         for table in ["prowess_queue", "prowess_threads"] {
             execute(&at, &format!("UPDATE {table} SET until = until + 259200000000")).await;
         }

@@ -265,7 +265,8 @@ async fn no_table_of_a_session_stands_in_for_a_real_one() {
         .unwrap();
     let owner = direct.query_one("SELECT prowess_thread_owner($1)", &[&hers.as_str()]).await.unwrap();
     assert_eq!(owner.get::<_, String>(0), anna.id);
-    let claimed = direct.query("SELECT claimed FROM prowess_claim('me', 1, 9, 9, 'why', 9)", &[]).await.unwrap();
+    let claimed =
+        direct.query("SELECT claimed FROM prowess_claim('me', 1, 9, 9, 'why', 9)", &[]).await.unwrap();
     assert_eq!(claimed[0].get::<_, String>(0), hers.as_str());
     drop(database);
 }
