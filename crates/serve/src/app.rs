@@ -49,8 +49,6 @@ pub(crate) struct App {
     pub(crate) role: Role,
     /// The name of its host.
     pub(crate) host: String,
-    /// Somebody wants this process to hand its threads over and to stop.
-    pub(crate) drains: Notify,
     /// Something was posted.
     pub(crate) posted: Notify,
     /// Whether the server stops.
@@ -95,7 +93,6 @@ impl App {
             relay,
             role,
             host,
-            drains: Notify::new(),
             rates: RateLimits::new(limits.requests_per_second),
             limits,
             tokens: TokenWatch::default(),

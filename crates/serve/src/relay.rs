@@ -37,8 +37,6 @@ enum Signal {
     Watch { t: ThreadId, by: String },
     /// Somebody still watches these threads.
     Still { t: Vec<ThreadId> },
-    /// The processes of a host, or all, hand their threads over and stop.
-    Drain { host: Option<String> },
     /// What happens in a thread, in the process `by`, for the process `to` or for all.
     Live {
         t: ThreadId,
@@ -125,12 +123,6 @@ impl Relay {
         for some in threads.chunks(48) {
             self.send(Audience::Workers, &Signal::Still { t: some.to_vec() });
         }
-    }
-
-    /// Tells the processes of a host, or all, to hand their threads over and stop.
-    pub(crate) fn drain(&self, host: Option<String>) {
-        self.send(Audience::Workers, &Signal::Drain { host: host.clone() });
-        self.send(Audience::Watchers, &Signal::Drain { host });
     }
 
     /// Notes that other processes watch these threads.
@@ -251,11 +243,6 @@ impl App {
                 }
             }
             Signal::Still { t } => relay.note_watched(&t),
-            Signal::Drain { host } => {
-                if host.is_none_or(|host| host == self.host) {
-                    self.drains.notify_one();
-                }
-            }
             Signal::Live { by, .. } if by == relay.own => {}
             Signal::Live { to: Some(to), .. } if to != relay.own => {}
             Signal::Live { t, p, .. } => {

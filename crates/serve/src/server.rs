@@ -53,12 +53,6 @@ impl Server {
         Self { app: Arc::new(App::new(agents, database, limits, process)) }
     }
 
-    /// Waits until somebody wants this process to hand its threads over and to stop.
-    pub fn drained(&self) -> impl Future<Output = ()> + Send + 'static {
-        let app = Arc::clone(&self.app);
-        async move { app.drains.notified().await }
-    }
-
     /// Lets people sign in with OpenID Connect, too. The first call counts.
     #[cfg(feature = "oidc")]
     pub fn sign_in_with(self, oidc: Arc<crate::Oidc>) -> Self {

@@ -130,6 +130,12 @@ impl Database {
         crate::serve::OwnSkillRows::new(self.clone())
     }
 
+    /// The processes of the server.
+    #[cfg(feature = "serve")]
+    pub fn processes(&self) -> crate::serve::Processes {
+        crate::serve::Processes::new(self.clone())
+    }
+
     /// The same database for one user: its threads and its queue.
     ///
     /// In PostgreSQL, row-level security then hides what belongs to others, if [`separates_users`](Self::separates_users).
@@ -222,6 +228,19 @@ impl Database {
             Self::Postgres(_) => {}
         }
         self.query(Statement::new(crate::sql::PING, [])).await.map(drop)
+    }
+
+    /// Checks that this program can still use the tables: a newer one may have changed them since it was opened.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Newer`], or the database failed.
+    pub async fn check_tables(&self) -> Result<(), DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.check_tables().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.check_tables().await,
+        }
     }
 
     /// Closes this handle; see [`SqliteStore::close`].

@@ -75,6 +75,6 @@ pub use counters::DatabaseCounters;
 pub use database::Database;
 pub use error::DatabaseError;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresStore, ServerLock};
+pub use postgres::PostgresStore;
 pub use retention::Retention;
 pub use sqlite::{SetAside, SqliteStore};

@@ -8,7 +8,6 @@ mod error;
 mod migrate;
 mod queue;
 mod rows;
-mod server_lock;
 mod signals;
 mod threads;
 mod tls;
@@ -22,7 +21,6 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use self::error::unreachable;
-pub use self::server_lock::ServerLock;
 pub(crate) use self::signals::{Listener, Sender};
 use crate::acts_for::ActsFor;
 use crate::counters::{Counters, DatabaseCounters};

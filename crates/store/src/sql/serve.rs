@@ -425,3 +425,27 @@ pub(crate) const AUDIT: &str = "\
 SELECT number, noted, person, action, thread, detail FROM prowess_audit
 WHERE number < ?1 ORDER BY number DESC LIMIT ?2
 -- postgres instead: SELECT number, noted, person, action, thread, detail FROM prowess_list_audit(?1, ?2)";
+
+/// Notes that a process is there. Returns whether it should stop.
+pub(crate) const SEEN: &str = "\
+INSERT INTO prowess_processes AS known (id, role, host, pid, version, files, started, seen, drains)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, prowess_now(), prowess_now(), 0)
+ON CONFLICT (id) DO UPDATE SET seen = prowess_now()
+RETURNING drains";
+
+/// Forgets a process, and those that were not seen for a day.
+pub(crate) const GONE: &str =
+    "DELETE FROM prowess_processes WHERE id = ?1 OR seen < prowess_now() - 86400000000";
+
+/// The processes that were seen in this time.
+pub(crate) const PROCESSES: &str = "\
+SELECT id, role, host, pid, version, files, started, seen, drains FROM prowess_processes
+WHERE seen > prowess_now() - ?1 ORDER BY started, id";
+
+/// Orders all processes to stop.
+pub(crate) const DRAIN: &str =
+    "UPDATE prowess_processes SET drains = 1 WHERE seen > prowess_now() - 60000000 RETURNING id";
+
+/// The same for the processes of a host.
+pub(crate) const DRAIN_HOST: &str = "\
+UPDATE prowess_processes SET drains = 1 WHERE host = ?1 AND seen > prowess_now() - 60000000 RETURNING id";

@@ -215,7 +215,13 @@ async fn every_table_and_every_function_is_on_a_list() {
         AND relkind = 'r' AND relrowsecurity = ";
     assert_eq!(names(&format!("{tables} true")).await, BTreeSet::from(WALLED.map(str::to_owned)));
     // These have no owner. Approvals and artifacts are kept apart by their project and their scope.
-    let open = ["prowess_approvals", "prowess_schema", "prowess_scoped_artifacts", "prowess_scoped_names"];
+    let open = [
+        "prowess_approvals",
+        "prowess_processes",
+        "prowess_schema",
+        "prowess_scoped_artifacts",
+        "prowess_scoped_names",
+    ];
     assert_eq!(names(&format!("{tables} false")).await, BTreeSet::from(open.map(str::to_owned)));
 
     let functions = "SELECT proname::TEXT FROM pg_proc
