@@ -252,7 +252,7 @@ async fn drain_processes(options: &Options, drain: Drain, terminal: &mut Termina
 }
 
 async fn serve(options: &Options, skills: crate::skills::Skills, config: Config) -> Result<CommandOutcome> {
-    let mut signals = Signals::catch().context("signals cannot be caught")?;
+    let signals = Signals::catch().context("signals cannot be caught")?;
     let mut err = anstream::stderr();
     let data = options.place.directory()?;
     // Until this process ends.
@@ -260,8 +260,6 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     let _directory_lock = processes::lock_directory(&data).await?;
     let (database, noted) = options.place.open(&data).await?;
     let role = Role::from(options.role);
-    let object_store = options.workspace_dir.object_store();
-    let running = RunningProcess::join(&database, role, &data, object_store.as_deref()).await?;
     let others =
         prowess_store::signals::Signals::of(&database, options.listen_database.as_deref(), role.audiences())
             .await;
@@ -317,6 +315,8 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     if limits.daily.micro_dollars.is_some() && !agents.has_price(&model) {
         bail!("{}", price_is_missing(&model));
     }
+    let object_store = options.workspace_dir.object_store();
+    let running = RunningProcess::join(&database, role, &data, object_store.as_deref()).await?;
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| cannot_listen(options.listen))?;
@@ -327,8 +327,13 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         Some(oidc) => server.sign_in_with(std::sync::Arc::clone(oidc)),
         None => server,
     };
-    let admin = users::administrator(&database.accounts(), FIRST_USER).await?;
     let listening = url(listener.local_addr()?);
+    if !role.is_web() {
+        let (skills, place) = (counted(count, "skill"), data.display());
+        writeln!(err, "prowess worker {listening} · {model} · {skills} · {place}")?;
+        return run_server(server, listener, running, signals, agents, database).await;
+    }
+    let admin = users::administrator(&database.accounts(), FIRST_USER).await?;
     let (url, listens) = match &options.url {
         Some(url) => (url.clone(), format!(" · listens on {listening}")),
         None => (listening, String::new()),
@@ -366,6 +371,18 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     }
     #[cfg(feature = "oidc")]
     oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));
+    run_server(server, listener, running, signals, agents, database).await
+}
+
+/// Serves until a signal, an order or the database ends it.
+async fn run_server(
+    server: Server,
+    listener: TcpListener,
+    running: RunningProcess,
+    mut signals: Signals,
+    agents: std::sync::Arc<ServerAgents>,
+    database: prowess_store::Database,
+) -> Result<CommandOutcome> {
     let watching = tokio::spawn(agents.watch_skills());
     let mut why = Ok(0);
     server

@@ -94,7 +94,10 @@ impl RunningProcess {
             files: files(directory, object_store)?,
         };
         let others = processes.list(GONE).await.map_err(|error| anyhow!("{error}"))?;
-        let elsewhere = others.iter().find(|other| other.files != own.files && !other.drains);
+        // All who use a file share its directory.
+        let is_postgres = !matches!(database, Database::Sqlite(_));
+        let keeps_elsewhere = |other: &&ProcessInfo| other.files != own.files && !other.drains && runs(other);
+        let elsewhere = others.iter().find(keeps_elsewhere).filter(|_| is_postgres);
         if let Some(other) = elsewhere {
             bail!(
                 "the {} keeps files elsewhere: start all processes of a database with the same --files s3://BUCKET, or on one machine \
@@ -141,6 +144,11 @@ fn files(directory: &Path, object_store: Option<&str>) -> Result<Vec<u8>> {
         }
     };
     Ok(Hash::hash(text.as_bytes()).to_vec())
+}
+
+/// Whether a process may run. One that was killed cannot say that it is gone.
+fn runs(process: &ProcessInfo) -> bool {
+    process.host != host() || Path::new("/proc").join(process.pid.to_string()).exists()
 }
 
 /// A process, for people.

@@ -16,6 +16,7 @@ mod oidc;
 mod openai;
 mod own_skills;
 mod postgres;
+mod processes;
 mod refusing;
 mod setting_up;
 mod spending;

@@ -174,7 +174,7 @@ fn case_148_a_search_that_takes_too_long_ends() {
 }
 
 #[test]
-fn a_database_has_one_server() {
+fn processes_that_keep_files_elsewhere_do_not_start() {
     let (_, url) = schema("one");
     let mut world = crate::world::World::new();
     world.variable("PROWESS_DATABASE", &url);
@@ -182,17 +182,15 @@ fn a_database_has_one_server() {
     let other = world.path("other");
     let elsewhere = ["--data", other.to_str().unwrap()];
     let refused = world.run(&[&["serve", "--listen", ":0"], elsewhere.as_slice()].concat());
-    let process = format!("process {} on ", server.child.id());
-    assert!(refused.starts_with("exit 2\n"), "{refused}");
+    let process = format!("the process {} on ", server.child.id());
+    assert!(refused.starts_with("exit 2\n") && refused.contains(&process), "{refused}");
     assert!(
-        refused.contains("another server uses the database `") && refused.contains(&process),
-        "{refused}"
+        refused.contains("keeps files elsewhere: start all processes of a database with the same --files")
     );
-    assert!(refused.contains("stop it first, or name another database with --database"), "{refused}");
     // Another schema is another database of prowess.
     let (_, apart) = schema("apart");
     drop(Server::start_with(&world, &[elsewhere.as_slice(), &["--database", &apart]].concat()));
-    // Commands beside the server need no lock. What they print works as it is, and the variable needs no option.
+    // What commands beside the server print works as it is, and the variable needs no option.
     let added = world.stdout(&["serve", "user", "add", "bob"]);
     assert_eq!(added, "added `bob`; `prowess serve login bob` prints a link to sign in\n");
     let added = world.stdout(&["serve", "user", "add", "bob", "--database", &apart]);
@@ -202,35 +200,6 @@ fn a_database_has_one_server() {
     assert!(added.contains("; `prowess serve login carl` with the same --database prints"), "{added}");
     server.kill();
     drop(Server::start_with(&world, &elsewhere));
-}
-
-#[test]
-fn a_server_that_lost_its_database_to_another_one_ends() {
-    let (schema, url) = schema("lost");
-    let mut world = crate::world::World::new();
-    world.variable("PROWESS_DATABASE", &url);
-    let mut server = Server::start(&world);
-    let holder = format!("prowess serve: process {} on %", server.child.id());
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    // Another server has the lock from the moment at which the first one lost its connection.
-    let other = runtime.block_on(async {
-        let (other, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        tokio::spawn(connection);
-        other.batch_execute("SET application_name = 'prowess serve: process 7 on mars'").await.unwrap();
-        let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE $1";
-        let take = "SELECT pg_try_advisory_lock(1886547831, 'prowess_schema'::regclass::oid::int4)";
-        loop {
-            other.execute(cut, &[&holder]).await.unwrap();
-            if other.query_one(take, &[]).await.unwrap().get(0) {
-                return other;
-            }
-        }
-    });
-    let told = server.line("prowess: another server uses ");
-    assert!(told.contains(": process 7 on mars; stop it first"), "{told}");
-    assert_eq!(server.child.wait().unwrap().code(), Some(2));
-    drop(other);
-    execute(&format!("DROP SCHEMA {schema} CASCADE"));
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn an_error_names_the_field_in_a_plain_sentence() {
     assert_snapshot!(turn("{}"), @"The body is wrong: missing field `text`.");
     assert_snapshot!(turn(r#"{"text": "a"} b"#), @"The body is not valid JSON: trailing characters at line 1 column 15.");
     assert_snapshot!(turn(r#"{"text": 1}"#), @"The field `text` is wrong: invalid type: integer `1`, expected a string.");
-    assert_snapshot!(turn(r#"{"text": "a", "txt": 1}"#), @"The field `txt` is wrong: unknown field `txt`, expected one of `text`, `mode`, `id`.");
+    assert_snapshot!(turn(r#"{"text": "a", "txt": 1}"#), @"The field `txt` is wrong: unknown field `txt`, expected one of `text`, `mode`, `id`, `priority`.");
     assert_snapshot!(turn(r#"{"text": "a", "mode": "wait"}"#), @"The field `mode` is wrong: unknown variant `wait`, expected one of `reject`, `queue`, `interrupt`.");
     assert!(turn(&format!(r#"{{"{}": 1}}"#, "x".repeat(100_000))).len() < 1000);
     let agui = |messages: &str| {

@@ -43,21 +43,6 @@ fn nothing_is_removed_while_a_server_runs() {
 }
 
 #[test]
-fn a_directory_has_one_server() {
-    let world = World::new();
-    let mut server = Server::start(&world);
-    let refused = world.run(&["serve", "--listen", ":0"]);
-    let process = format!("process {} on ", server.child.id());
-    assert!(refused.starts_with("exit 2\n"), "{refused}");
-    assert!(refused.contains("another server uses ") && refused.contains(&process), "{refused}");
-    assert!(refused.contains("stop it first, or name another directory with --data"), "{refused}");
-    let other = world.path("other");
-    drop(Server::start_with(&world, &["--data", other.to_str().unwrap()]));
-    server.kill();
-    drop(Server::start(&world));
-}
-
-#[test]
 fn a_server_whose_database_is_gone_is_not_ready() {
     let world = World::new();
     let server = Server::start(&world);
