@@ -83,6 +83,8 @@ pub(crate) struct Relay {
     own: String,
     /// The threads that other processes watch, and until when.
     watched: Mutex<HashMap<ThreadId, Instant>>,
+    /// Since when this process hears what others watch. Before all of them have said it, every thread counts as watched.
+    hears_since: Mutex<Instant>,
     has_others: AtomicBool,
 }
 
@@ -92,6 +94,7 @@ impl Relay {
             signals,
             own: uuid::Uuid::now_v7().simple().to_string(),
             watched: Mutex::default(),
+            hears_since: Mutex::new(Instant::now()),
             has_others: AtomicBool::new(false),
         }
     }
@@ -140,6 +143,9 @@ impl Relay {
     }
 
     fn is_watched(&self, thread: &ThreadId) -> bool {
+        if lock(&self.hears_since).elapsed() < STILL + Duration::from_secs(2) {
+            return true;
+        }
         // Most servers have one process.
         if !self.has_others.load(Ordering::Relaxed) {
             return false;
@@ -262,6 +268,7 @@ impl App {
 
     /// Looks at everything that a lost signal could have been about.
     fn missed(&self) {
+        *lock(&self.relay.hears_since) = Instant::now();
         self.posted.notify_one();
         self.look_after_all();
         for thread in self.live.watched() {

@@ -12,7 +12,7 @@ use prowess_store::serve::{NewProcess, ProcessInfo, Processes};
 use prowess_store::{Database, DatabaseError};
 
 use crate::shell::quote_if_needed;
-use crate::terminal::{count, printable};
+use crate::terminal::printable;
 
 /// The file in the server's directory that is locked.
 const FILE: &str = "server.lock";
@@ -171,7 +171,8 @@ pub(super) async fn drain(database: &Database, host: Option<&str>) -> Result<Str
         let left = processes.list(GONE).await.map_err(told)?;
         let left: Vec<_> = left.iter().filter(|process| process.drains).collect();
         let Some(first) = left.first() else {
-            return Ok(format!("{}{place} handed their threads over", count(ordered, "process")));
+            let processes = if ordered == 1 { "process" } else { "processes" };
+            return Ok(format!("{ordered} {processes}{place} handed over all threads"));
         };
         if begun.elapsed() > PATIENCE {
             bail!("{} of {ordered} processes still run, such as the {}", left.len(), name(first));

@@ -113,8 +113,8 @@ fn text_is_seen_in_another_process_while_the_model_speaks() {
     let mut late_stream = there.events(&thread, None);
     let mut late = late_stream.until("text");
     go_on.send(()).unwrap();
-    early.extend(stream.until("model_responded"));
-    late.extend(late_stream.until("model_responded"));
+    early.extend(stream.until("responded"));
+    late.extend(late_stream.until("responded"));
     assert!(seen(&early).ends_with("Nearly done."), "{}", seen(&early));
     assert!(seen(&late).ends_with("Nearly done."), "{}", seen(&late));
     assert_eq!(seen(&late).matches("Nearly").count(), 1, "{}", seen(&late));
@@ -123,9 +123,10 @@ fn text_is_seen_in_another_process_while_the_model_speaks() {
 
 #[test]
 fn case_144_another_worker_takes_over_and_text_begins_again() {
+    let (paused, _held) = Answer::paused("From the first.");
     let model = FakeModel::start(vec![
         Answer::call("write_todos", json!({"todos": [{"content": "Look", "status": "in_progress"}]})),
-        Answer::paused("From the first.").0,
+        paused,
         Answer::text("From the second."),
     ]);
     let (world, schema) = on_postgres(&model, "taken");
@@ -170,7 +171,7 @@ fn a_process_that_drains_hands_its_threads_over() {
     let (web, mut worker) = (web(&world), worker(&world));
     let told = world.stdout(&["serve", "--drain"]);
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    assert_eq!(told, format!("2 processes on {} handed their threads over\n", host.trim()));
+    assert_eq!(told, format!("2 processes on {} handed over all threads\n", host.trim()));
     assert_eq!(worker.child.wait().unwrap().code(), Some(0));
     drop(web);
     assert_eq!(world.stdout(&["serve", "--drain=all"]), "no process of this server runs\n");
