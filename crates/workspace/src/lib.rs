@@ -54,6 +54,7 @@ pub mod executor;
 mod fake;
 pub mod host_rule;
 pub mod input;
+pub mod inventory;
 pub mod limits;
 pub mod live;
 pub mod mime;
