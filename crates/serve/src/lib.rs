@@ -35,7 +35,7 @@ pub mod view;
 mod worker;
 
 pub use agents::{
-    AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail, SkillFile,
+    AgentCard, BoxError, ServedAgents, ServedCost, ServedFiles, ServedThread, SkillCard, SkillDetail, SkillFile,
     SkillList, SkillsPart,
 };
 pub use allowance::{dollars, micro_dollars};

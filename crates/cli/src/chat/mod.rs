@@ -7,6 +7,7 @@ mod conversation;
 mod describe;
 mod draft;
 mod events;
+mod following;
 mod history;
 mod input;
 mod input_display;
@@ -48,6 +49,7 @@ pub(crate) use self::agents::{AgentSetup, ChatAgents};
 use self::conversation::Conversation;
 use self::events::ChatEvent;
 use self::input::{Entered, Input};
+pub(crate) use self::following::Following;
 pub(crate) use self::open_thread::LEASE;
 use self::slash_commands::{
     Command, Line, Next, execute, new_thread_id, show_opened, thread_event, with_known_arguments,

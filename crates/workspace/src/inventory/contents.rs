@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::BoxError;
 use super::list::MAX_INVENTORY_BYTES;
-use super::{ContentDigest, ContentStore, Inventory, InventoryError, InventoryFile, MAX_FILE_BYTES};
+use super::{ContentDigest, ContentStore, Inventory, InventoryError, InventoryFile};
 use crate::digest::short;
 
 /// How often an operation of the store is tried.
@@ -76,8 +76,10 @@ struct Shared {
 pub struct FamilyContents {
     shared: Arc<Shared>,
     /// The names of the owner and of the family in the store.
-    owner: String,
+    pub(super) owner: String,
     family: String,
+    /// The first thread of the family.
+    pub(super) first: String,
 }
 
 impl Contents {
@@ -87,14 +89,38 @@ impl Contents {
         Self(Arc::new(Shared { store, stored: Mutex::default(), room }))
     }
 
+    /// Contents in a bucket of Amazon S3, or of a compatible store. Missing settings come from the environment, as for
+    /// [`Artifacts::in_s3`](crate::Artifacts::in_s3).
+    ///
+    /// # Errors
+    ///
+    /// The settings contradict each other or are not a valid address.
+    #[cfg(feature = "s3")]
+    pub fn in_s3(bucket: crate::artifact::S3Config) -> Result<Self, InventoryError> {
+        let prefix = bucket.prefix.clone();
+        let store = bucket.store(prowess_backend::object::S3Defaults::Environment);
+        let store = store.map_err(|error| InventoryError::Store {
+            action: "opening the bucket".to_owned(),
+            attempts: 1,
+            source: error.into(),
+        })?;
+        Ok(Self::new(Arc::new(super::ObjectContents::new(store, prefix.as_str()))))
+    }
+
     /// The contents of one family: of the user `owner`, and of the threads that were forked from the thread `family`.
     pub fn family(&self, owner: &str, family: &str) -> FamilyContents {
-        FamilyContents { shared: Arc::clone(&self.0), owner: short(owner), family: short(family) }
+        FamilyContents {
+            shared: Arc::clone(&self.0),
+            owner: short(owner),
+            family: short(family),
+            first: family.to_owned(),
+        }
     }
 
     /// A family by its names in the store.
     pub(super) fn named(&self, owner: &str, family: &str) -> FamilyContents {
-        FamilyContents { shared: Arc::clone(&self.0), owner: owner.to_owned(), family: family.to_owned() }
+        let (owner, family, first) = (owner.to_owned(), family.to_owned(), String::new());
+        FamilyContents { shared: Arc::clone(&self.0), owner, family, first }
     }
 
     pub(super) fn store(&self) -> &dyn ContentStore {
@@ -155,6 +181,11 @@ pub(super) async fn retry<'a, T>(
 }
 
 impl FamilyContents {
+    /// The first thread of the family.
+    pub fn first(&self) -> &str {
+        &self.first
+    }
+
     /// The name of everything of this family in the store.
     pub(super) fn name(&self) -> String {
         format!("threads/{}/{}", self.owner, self.family)
@@ -189,6 +220,12 @@ impl FamilyContents {
     ///
     /// The store failed, or does not have what it took.
     pub async fn put(&self, bytes: Bytes, what: &str) -> Result<ContentDigest, InventoryError> {
+        let _room = self.room(bytes.len() as u64).await;
+        self.put_within(bytes, what).await
+    }
+
+    /// The same, by a caller that waited for [`FamilyContents::room`].
+    pub(super) async fn put_within(&self, bytes: Bytes, what: &str) -> Result<ContentDigest, InventoryError> {
         let digest = ContentDigest::of(&bytes);
         // The digest says everything about no bytes.
         if !bytes.is_empty() && !self.is_known(&digest) {
@@ -199,11 +236,15 @@ impl FamilyContents {
         Ok(digest)
     }
 
+    /// Waits until so many bytes may be in memory.
+    pub(super) async fn room(&self, bytes: u64) -> Option<SemaphorePermit<'_>> {
+        self.shared.room(bytes).await
+    }
+
     /// Writes, and looks whether it is there. It is written also if it was there before: this repairs damage, and a sweep
     /// takes it for new.
     pub(super) async fn put_named(&self, name: &str, bytes: Bytes, what: &str) -> Result<(), InventoryError> {
         let size = bytes.len() as u64;
-        let _room = self.shared.room(size).await;
         let action = || format!("storing {what}");
         let written = retry(action, || {
             let bytes = bytes.clone();
@@ -246,7 +287,6 @@ impl FamilyContents {
         digest: ContentDigest,
         what: &str,
     ) -> Result<Bytes, InventoryError> {
-        let _room = self.shared.room(most.min(MAX_FILE_BYTES)).await;
         let is_damaged = AtomicBool::new(false);
         let read = retry(|| format!("reading {what}"), || {
             Box::pin(async {
@@ -270,6 +310,12 @@ impl FamilyContents {
     ///
     /// The store failed, or does not have exactly these bytes.
     pub async fn file(&self, file: &InventoryFile) -> Result<Bytes, InventoryError> {
+        let _room = self.room(file.bytes).await;
+        self.file_within(file).await
+    }
+
+    /// The same, by a caller that waited for [`FamilyContents::room`].
+    pub(super) async fn file_within(&self, file: &InventoryFile) -> Result<Bytes, InventoryError> {
         self.get(file.digest, file.bytes, &quoted(&file.path)).await
     }
 

@@ -139,8 +139,7 @@ impl Local {
         let mut roots = Vec::new();
         for Root { at, directory } in &self.roots {
             if missing == Missing::Make {
-                use std::os::unix::fs::DirBuilderExt as _;
-                std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+                make(directory)?;
             }
             match Dir::open(directory) {
                 Ok(directory) => roots.push(OpenRoot { at: at.clone(), directory, owner: None }),
@@ -280,9 +279,19 @@ impl LocalTree {
         Ok(Restored { fetched, removed })
     }
 
-    /// Takes the directories as they are: the thread has no inventory yet.
-    pub async fn adopt(&self) {
-        self.0.state.lock().await.stored = Arc::default();
+    /// Takes the directories as they are, and makes those that are missing: the thread has no inventory yet. A workspace is
+    /// made when it is needed.
+    ///
+    /// # Errors
+    ///
+    /// The disk failed.
+    pub async fn adopt(&self) -> Result<(), InventoryError> {
+        let mut state = self.0.state.lock().await;
+        let local = Arc::clone(&self.0);
+        let made = blocking(move || local.roots.iter().try_for_each(|root| make(&root.directory))).await;
+        made.flatten().map_err(InventoryError::local("making the thread's directories"))?;
+        state.stored = Arc::default();
+        Ok(())
     }
 
     /// Writes a file whose content is stored, in place of what is at its path.
@@ -324,7 +333,8 @@ impl LocalTree {
         let fetch = |file: InventoryFile| {
             let (tree, contents) = (Arc::clone(tree), contents.clone());
             async move {
-                let (bytes, path) = (contents.file(&file).await?, file.path.clone());
+                let _room = contents.room(file.bytes).await;
+                let (bytes, path) = (contents.file_within(&file).await?, file.path.clone());
                 let written = blocking(move || restore::write(&tree, &file, &bytes)).await.flatten();
                 let known = written.map_err(InventoryError::local(format!("writing {}", quoted(&path))))?;
                 Ok(Some((path, known)))
@@ -363,6 +373,11 @@ impl LocalTree {
     }
 }
 
+fn make(directory: &std::path::Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Changed {
     Yes,
@@ -392,13 +407,14 @@ async fn store_new(
     let store = |file: InventoryFile| {
         let (tree, contents) = (Arc::clone(&tree), contents.clone());
         async move {
+            let _room = contents.room(file.bytes).await;
             let path = file.path.clone();
             let read = blocking(move || read(&tree, &path)).await.flatten();
             let read = read.map_err(InventoryError::local(format!("reading {}", quoted(&file.path))))?;
             let now = match read {
                 Some(bytes) => {
                     let bytes_now = bytes.len() as u64;
-                    let digest = contents.put(bytes, &quoted(&file.path)).await?;
+                    let digest = contents.put_within(bytes, &quoted(&file.path)).await?;
                     Some(InventoryFile { bytes: bytes_now, digest, ..file.clone() })
                 }
                 None => None,

@@ -7,6 +7,8 @@
 //! Threads that were forked from each other are a **family**. A family shares the content of files, and nothing else
 //! does: nobody learns from the store what files other people have.
 
+#[cfg(feature = "backend")]
+mod backend;
 mod contents;
 mod digest;
 mod error;
@@ -21,6 +23,8 @@ mod sweep;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
 
+#[cfg(feature = "backend")]
+pub use backend::InventoryBackend;
 pub use contents::{Contents, FamilyContents};
 pub use digest::ContentDigest;
 pub use error::InventoryError;

@@ -10,11 +10,14 @@ use bytes::Bytes;
 
 use super::contents::{Attempt, INVENTORY, UPLOAD, retry};
 use super::{ContentDigest, Contents, FamilyContents, InventoryError, StoredContent};
+use crate::digest::short;
 
 /// How long content without an inventory is kept: a worker may be about to store the inventory.
 pub(super) const GRACE: Duration = Duration::from_secs(24 * 3600);
 /// The object that says that a thread is of a family. Its name begins like no other.
 const MEMBER: &str = "member";
+/// The most bytes of a note.
+const MAX_NOTE: u64 = 4096;
 
 impl FamilyContents {
     /// Lets another thread have everything that a thread has. The files themselves are shared.
@@ -25,6 +28,8 @@ impl FamilyContents {
     pub async fn fork(&self, from: &str, to: &str) -> Result<(), InventoryError> {
         let (source, target) = (self.thread_name(from), self.thread_name(to));
         let copy = "copying the list of files";
+        // The other thread may be removed when its log is gone.
+        self.put_named(&family_note(&self.owner, &short(to)), Bytes::from(self.first.clone()), copy).await?;
         // From now on, the removal of the other thread leaves the files.
         let member = format!("{target}/{MEMBER}");
         self.put_named(&member, Bytes::from(to.to_owned()), copy).await?;
@@ -55,7 +60,8 @@ impl FamilyContents {
         if self.list(&format!("{}/threads", self.name())).await?.is_empty() {
             self.remove_all(&self.list(&self.name()).await?).await?;
         }
-        Ok(())
+        let family = StoredContent { name: family_note(&self.owner, &short(thread)), written: SystemTime::now() };
+        self.remove_all(&[family]).await
     }
 
     async fn list(&self, directory: &str) -> Result<Vec<StoredContent>, InventoryError> {
@@ -103,7 +109,28 @@ impl FamilyContents {
     }
 }
 
+/// The name of the note that says to which family a fork belongs.
+fn family_note(owner: &str, thread: &str) -> String {
+    format!("families/{owner}/{thread}")
+}
+
 impl Contents {
+    /// The contents of the family of a thread, also if nothing else is known about the thread.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    pub async fn family_of(&self, owner: &str, thread: &str) -> Result<FamilyContents, InventoryError> {
+        let note = family_note(&short(owner), &short(thread));
+        // Without a note, the thread is the first of its family.
+        let read = || -> Attempt<'_, Option<Bytes>> {
+            Box::pin(async { self.store().get(&note, MAX_NOTE).await.map(Some) })
+        };
+        let note = retry(|| "looking for the family of a thread".to_owned(), read).await?.flatten();
+        let first = note.map(|note| String::from_utf8_lossy(&note).into_owned());
+        Ok(self.family(owner, first.as_deref().unwrap_or(thread)))
+    }
+
     /// Finishes removals that are older than a day. Returns how many contents were removed. Any number of processes can
     /// do this at the same time.
     ///

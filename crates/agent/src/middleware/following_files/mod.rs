@@ -40,11 +40,11 @@ pub type StorageError = Box<dyn std::error::Error + Send + Sync>;
 ///         Ok(())
 ///     }
 ///
-///     async fn capture(&self, _: &str) -> Result<Option<CapturedFiles>, StorageError> {
+///     async fn capture(&self, _: Option<&str>) -> Result<Option<CapturedFiles>, StorageError> {
 ///         Ok(None)
 ///     }
 ///
-///     async fn apply(&self, _: &str, change: &PersonalChange) -> Result<(), StorageError> {
+///     async fn apply(&self, _: Option<&str>, change: &PersonalChange) -> Result<(), StorageError> {
 ///         Err(format!("there is no place for {}", change.path).into())
 ///     }
 /// }
@@ -60,19 +60,19 @@ pub trait FileStorage: Send + Sync + Debug {
     async fn restore(&self, files: &FollowedFiles) -> Result<(), StorageError>;
 
     /// Stores the files that changed since the last capture or restore; `None` if none did. `family` is the first thread of
-    /// the family.
+    /// the family, if the log names it.
     ///
     /// # Errors
     ///
     /// The files cannot be stored. The next capture tries again.
-    async fn capture(&self, family: &str) -> Result<Option<CapturedFiles>, StorageError>;
+    async fn capture(&self, family: Option<&str>) -> Result<Option<CapturedFiles>, StorageError>;
 
     /// Makes a change of a person, whose content is stored, in the local files.
     ///
     /// # Errors
     ///
     /// The change cannot be made.
-    async fn apply(&self, family: &str, change: &PersonalChange) -> Result<(), StorageError>;
+    async fn apply(&self, family: Option<&str>, change: &PersonalChange) -> Result<(), StorageError>;
 }
 
 /// What a [`FileStorage`] stored.
@@ -80,6 +80,8 @@ pub trait FileStorage: Send + Sync + Debug {
 pub struct CapturedFiles {
     /// The digest of the inventory.
     pub inventory: String,
+    /// The first thread of the family.
+    pub family: String,
     /// What the model and the person must know, such as that a file is too large.
     pub notice: Option<String>,
 }

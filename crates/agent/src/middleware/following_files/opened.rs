@@ -104,20 +104,20 @@ impl Opened {
     pub(super) async fn settle(&self) -> Result<Option<String>, StorageError> {
         let shared = &self.shared;
         let mut state = shared.state.lock().await;
-        let family = state.files.family().unwrap_or_else(|| shared.thread.as_str()).to_owned();
         let mut notice = None;
-        if let Some(captured) = shared.storage.capture(&family).await? {
-            let (number, inventory) = (state.files.number + 1, captured.inventory);
-            let changed = state.applied;
-            state.files.apply(FollowDelta::Captured { number, inventory, family: family.clone(), changed });
+        if let Some(captured) = shared.storage.capture(state.files.family()).await? {
+            let (number, changed) = (state.files.number + 1, state.applied);
+            let (inventory, family) = (captured.inventory, captured.family);
+            state.files.apply(FollowDelta::Captured { number, inventory, family, changed });
             notice = captured.notice;
         }
         // A sub-agent may have stored what this log does not have.
         let (number, changed) = (state.files.number, state.applied);
         let mut log = self.log();
         if number > log.number
-            && let Some(inventory) = state.files.inventory().map(str::to_owned)
+            && let (Some(inventory), Some(family)) = (state.files.inventory(), state.files.family())
         {
+            let (inventory, family) = (inventory.to_owned(), family.to_owned());
             let delta = FollowDelta::Captured { number, inventory, family, changed };
             log.unstored.push(StateChange::new::<FollowedFiles>(NAME, &delta));
             log.number = number;
@@ -132,8 +132,7 @@ impl Opened {
         };
         let mut state = self.shared.state.lock().await;
         for (number, change) in files.changes_after(state.applied) {
-            let family = files.family().unwrap_or_else(|| self.shared.thread.as_str());
-            let applied = self.shared.storage.apply(family, change).await;
+            let applied = self.shared.storage.apply(files.family(), change).await;
             applied.map_err(|error| MiddlewareError::new("take in a file of a person", error))?;
             state.applied = *number;
         }
