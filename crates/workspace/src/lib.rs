@@ -95,4 +95,5 @@ pub use workspace::{Workspace, Workspaces};
 pub mod testing {
     pub use crate::artifact::testing::{artifact_scopes_suite, artifact_store_suite};
     pub use crate::fake::FakeExecutor;
+    pub use crate::inventory::testing::{UnreliableContents, content_store_suite};
 }

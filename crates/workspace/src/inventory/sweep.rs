@@ -181,3 +181,47 @@ fn removed(action: &str) -> InventoryError {
     let source = "the thread was removed meanwhile".into();
     InventoryError::Store { action: action.to_owned(), attempts: 1, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::{Inventory, InventoryFile, MemoryContents};
+    use super::*;
+
+    async fn store(contents: &FamilyContents, thread: &str, text: &'static str) -> InventoryFile {
+        let digest = contents.put(text.into(), text).await.unwrap();
+        let bytes = text.len() as u64;
+        let file = InventoryFile { path: format!("project/{text}"), bytes, digest, executable: false };
+        contents.put_inventory(thread, &Inventory::default().with(file.clone())).await.unwrap();
+        file
+    }
+
+    #[tokio::test]
+    async fn a_sweep_finishes_removals_and_touches_nothing_that_a_thread_names() {
+        let all = Contents::new(Arc::new(MemoryContents::default()));
+        let (contents, alone) = (all.family("ada", "first"), all.family("ada", "alone"));
+        let shared = store(&contents, "first", "shared").await;
+        contents.fork("first", "fork").await.unwrap();
+        let own = store(&contents, "fork", "own").await;
+        let upload = contents.put_upload("first", "upload".into(), "a file").await.unwrap();
+        store(&alone, "alone", "text").await;
+        contents.remove("fork").await.unwrap();
+        alone.remove("alone").await.unwrap();
+        // A worker that lost the thread did not know of the removal.
+        let late = store(&alone, "alone", "late").await;
+
+        let now = SystemTime::now();
+        assert_eq!(all.sweep_at(now).await.unwrap(), 0, "nothing is old enough");
+        contents.file(&own).await.unwrap();
+        let later = now + GRACE + Duration::from_secs(10);
+        assert_eq!(all.sweep_at(later).await.unwrap(), 2);
+        contents.file(&shared).await.unwrap();
+        contents.get(upload, 6, "a file").await.unwrap();
+        for (contents, gone) in [(&contents, own), (&alone, late)] {
+            assert!(all.store().size(&contents.content_name(&gone.digest)).await.unwrap().is_none());
+        }
+        assert!(all.store().list("removed").await.unwrap().is_empty());
+        assert_eq!(all.sweep_at(later).await.unwrap(), 0);
+    }
+}
