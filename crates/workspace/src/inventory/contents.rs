@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// How long one attempt may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// After so long no attempt is made again.
-const MAX_TIME: Duration = Duration::from_secs(120);
+const MAX_TIME: Duration = Duration::from_secs(30);
 /// How long this process remembers what it stored. Longer than this, and shorter than [`super::sweep::GRACE`], content
 /// without an inventory is safe from a sweep.
 const REMEMBERED: Duration = Duration::from_secs(3600);
