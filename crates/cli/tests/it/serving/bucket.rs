@@ -73,6 +73,13 @@ impl Bucket {
         self.objects().keys().cloned().collect()
     }
 
+    /// Changes the last byte of every object whose key contains this.
+    pub(super) fn damage(&self, part: &str) {
+        let mut objects = self.objects();
+        let found = objects.iter_mut().filter(|(key, _)| key.contains(part));
+        found.filter_map(|(_, object)| object.last_mut()).for_each(|byte| *byte ^= 1);
+    }
+
     pub(super) fn refuse(&self, refuses: bool) {
         self.0.refuses.store(refuses, Ordering::Relaxed);
     }

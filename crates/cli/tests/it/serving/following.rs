@@ -8,6 +8,7 @@ use super::Server;
 use super::bucket::Bucket;
 use super::client::{Client, Streamed};
 use super::conversing::settled;
+use super::own_skills::{added, skill, trust};
 use super::watching::permissive;
 use crate::model::{Answer, FakeModel};
 use crate::world::World;
@@ -205,7 +206,10 @@ fn a_fork_has_the_files_of_its_event_and_outlives_its_thread() {
     let model = FakeModel::start(vec![
         write("/project/plan.md", "first"),
         Answer::text("Written."),
-        write("/project/plan.md", "second"),
+        Answer::call(
+            "edit_file",
+            json!({"file_path": "/project/plan.md", "old_string": "first", "new_string": "second"}),
+        ),
         Answer::text("Written again."),
     ]);
     let (world, bucket) = with_bucket(&model);
@@ -275,4 +279,33 @@ fn a_turn_that_changes_no_file_asks_the_bucket_next_to_nothing() {
     say(&ada, &thread, "Think.");
     settled(&ada, &thread);
     assert_eq!(bucket.requests() - before, 1, "the inventory, when the thread is opened");
+}
+
+#[test]
+fn skills_of_users_come_from_the_bucket_by_their_digest() {
+    let model = FakeModel::start(Vec::new());
+    let (world, bucket) = with_bucket(&model);
+    let mut server = Server::start(&world);
+    let ada = server.client("admin");
+    let look = added(&ada, &skill("knots", "Ties knots of sailors.", "bowline"));
+    trust(&ada, &look);
+    server.kill();
+    forget_files(&world);
+
+    let (mut server, ada) = again(&world, &ada);
+    assert_eq!(ada.get("/skills/knots")["instructions"], "Run scripts/say.sh.");
+    model.then(vec![
+        Answer::call("skill_run", json!({"skill": "knots", "command": "sh scripts/say.sh"})),
+        Answer::text("A bowline."),
+    ]);
+    let thread = ada.thread();
+    say(&ada, &thread, "Tie a knot.");
+    assert!(last_answer(&ada, &thread).contains("bowline"));
+    server.kill();
+    forget_files(&world);
+
+    // Bytes that somebody changed are no skill.
+    bucket.damage("/blobs/");
+    let (_server, ada) = again(&world, &ada);
+    assert_eq!(ada.ask("GET", "/skills/knots", None).status, 404);
 }
