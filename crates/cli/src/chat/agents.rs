@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::cost::Price;
-use prowess_agent::middleware::{CostLimit, FollowingFiles, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents};
+use prowess_agent::middleware::{
+    CostLimit, FollowingFiles, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents,
+};
 use prowess_agent::tool::ToolSelection;
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::{Backend, VirtualPath};
@@ -446,9 +448,11 @@ impl ChatAgents {
             effort: settings.model.effort,
             max_output: settings.model.max_output_tokens.map(|most| most.0),
         };
-        let mut agent = Agent::deep_builder(Arc::clone(&self.model))
-            .name(NAME)
-            .prompt(prompt(self.surface, &tree.tree(), &ToolSelection::default()));
+        let mut agent = Agent::deep_builder(Arc::clone(&self.model)).name(NAME).prompt(prompt(
+            self.surface,
+            &tree.tree(),
+            &ToolSelection::default(),
+        ));
         let mut files = tree.clone().files(Arc::clone(&self.catalog))?;
         if let Some(following) = &self.following {
             // Files are restored before other middleware look at them.

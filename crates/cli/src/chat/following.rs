@@ -42,7 +42,10 @@ impl Following {
         local = local.directory("project", &tree.project);
         local = local.workspace(tree.runner.workspaces.clone(), tree.thread.as_str());
         let (following, thread) = (self.clone(), tree.thread.as_str().to_owned());
-        FollowingFiles::new(tree.thread.clone(), Arc::new(ThreadStorage { following, thread, local, unnamed: OnceCell::new() }))
+        FollowingFiles::new(
+            tree.thread.clone(),
+            Arc::new(ThreadStorage { following, thread, local, unnamed: OnceCell::new() }),
+        )
     }
 
     /// The contents of a thread, whose log names this family if it names one.
@@ -113,7 +116,7 @@ impl ThreadStorage {
 impl FileStorage for ThreadStorage {
     async fn restore(&self, files: &FollowedFiles) -> Result<(), StorageError> {
         let Some(digest) = files.inventory() else {
-            self.local.adopt().await?;
+            self.local.begin().await?;
             for change in files.changes() {
                 self.apply(files.family(), change).await?;
             }

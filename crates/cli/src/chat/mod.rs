@@ -48,8 +48,8 @@ pub(crate) use self::agents::session_options;
 pub(crate) use self::agents::{AgentSetup, ChatAgents};
 use self::conversation::Conversation;
 use self::events::ChatEvent;
-use self::input::{Entered, Input};
 pub(crate) use self::following::Following;
+use self::input::{Entered, Input};
 pub(crate) use self::open_thread::LEASE;
 use self::slash_commands::{
     Command, Line, Next, execute, new_thread_id, show_opened, thread_event, with_known_arguments,

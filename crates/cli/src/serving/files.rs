@@ -37,8 +37,11 @@ impl ServedFiles for ServerAgents {
         thread: &ThreadId,
         followed: &FollowedFiles,
     ) -> Result<Arc<dyn Backend>, BoxError> {
-        let (contents, inventory) =
-            self.followed(owner)?.inventory(thread.as_str(), followed).await?;
+        // A thread from before files followed threads has them here, until an agent works on it.
+        if followed.is_empty() && self.project(thread).is_dir() {
+            return Ok(self.of_thread(owner, thread).await?.files_of(thread)?);
+        }
+        let (contents, inventory) = self.followed(owner)?.inventory(thread.as_str(), followed).await?;
         let inventory = Arc::new(inventory);
         let at = |at: &str| -> Arc<dyn Backend> {
             Arc::new(InventoryBackend::new(Arc::clone(&inventory), contents.clone(), at))
@@ -55,12 +58,15 @@ impl ServedFiles for ServerAgents {
         bytes: Bytes,
     ) -> Result<Option<StateChange>, BoxError> {
         let path = inner(path)?;
-        let (contents, inventory) =
-            self.followed(owner)?.inventory(thread.as_str(), followed).await?;
+        let (contents, inventory) = self.followed(owner)?.inventory(thread.as_str(), followed).await?;
         let size = bytes.len() as u64;
         let others = || inventory.files().iter().filter(|file| file.path != path);
         let all: u64 = others().map(|file| file.bytes).sum();
-        if path.len() > MAX_PATH || size > MAX_FILE_BYTES || all + size > MAX_BYTES || others().count() >= MAX_FILES {
+        if path.len() > MAX_PATH
+            || size > MAX_FILE_BYTES
+            || all + size > MAX_BYTES
+            || others().count() >= MAX_FILES
+        {
             return Ok(None);
         }
         let digest = contents.put_upload(thread.as_str(), bytes, &format!("`/{path}`")).await?;

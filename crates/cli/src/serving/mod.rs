@@ -1,8 +1,8 @@
 //! The agents of `prowess serve`: those of a chat, with a directory of its own for each thread.
 
+mod files;
 #[cfg(feature = "oidc")]
 mod oidc;
-mod files;
 mod own_skills;
 mod rule_names;
 mod skills;
@@ -21,8 +21,7 @@ use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{
     AgentCard, BoxError, OwnSkills, OwnSkillsDecider, ServedAgents, ServedCost, ServedFiles, ServedThread,
-    SkillDetail,
-    SkillList, SkillsPart,
+    SkillDetail, SkillList, SkillsPart,
 };
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;

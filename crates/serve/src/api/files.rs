@@ -227,7 +227,8 @@ async fn write_followed(
     let files = followed.files(&thread.owner, &thread.id, &now).await?;
     check_place(&*files, path).await.map_err(|error| refused(&error))?;
     let change = followed.write(&thread.owner, &thread.id, &now, path, bytes).await?;
-    let full = || ApiError::too_large("The thread has no room for this file. Delete files that it no longer needs.");
+    let full =
+        || ApiError::too_large("The thread has no room for this file. Delete files that it no longer needs.");
     post_change(app, thread, change.ok_or_else(full)?).await
 }
 
@@ -242,7 +243,9 @@ async fn check_place(files: &dyn Backend, path: &VirtualPath) -> Result<(), Back
         return Err(BackendError::IsDirectory { path: path.clone() });
     }
     let mut above = path.parent();
-    while let Some(directory) = above.filter(|directory| directory.as_str() != PROJECT && !directory.is_root()) {
+    while let Some(directory) =
+        above.filter(|directory| directory.as_str() != PROJECT && !directory.is_root())
+    {
         if is(&directory, EntryKind::File).await? {
             return Err(BackendError::NotADirectory { path: directory });
         }

@@ -266,12 +266,7 @@ impl FamilyContents {
     /// # Errors
     ///
     /// The store failed, or does not have exactly these bytes.
-    pub async fn get(
-        &self,
-        digest: ContentDigest,
-        bytes: u64,
-        what: &str,
-    ) -> Result<Bytes, InventoryError> {
+    pub async fn get(&self, digest: ContentDigest, bytes: u64, what: &str) -> Result<Bytes, InventoryError> {
         let damaged = || InventoryError::Damaged { what: what.to_owned(), digest };
         if bytes == 0 {
             return if ContentDigest::of(b"") == digest { Ok(Bytes::new()) } else { Err(damaged()) };
@@ -288,18 +283,23 @@ impl FamilyContents {
         what: &str,
     ) -> Result<Bytes, InventoryError> {
         let is_damaged = AtomicBool::new(false);
-        let read = retry(|| format!("reading {what}"), || {
-            Box::pin(async {
-                let found = self.store().get(name, most).await?;
-                let other = found.as_ref().is_some_and(|bytes| ContentDigest::of(bytes) != digest);
-                is_damaged.store(other, Ordering::Relaxed);
-                Ok(found.filter(|_| !other))
-            })
-        });
+        let read = retry(
+            || format!("reading {what}"),
+            || {
+                Box::pin(async {
+                    let found = self.store().get(name, most).await?;
+                    let other = found.as_ref().is_some_and(|bytes| ContentDigest::of(bytes) != digest);
+                    is_damaged.store(other, Ordering::Relaxed);
+                    Ok(found.filter(|_| !other))
+                })
+            },
+        );
         let what = || what.to_owned();
         match read.await? {
             Some(bytes) => Ok(bytes),
-            None if is_damaged.load(Ordering::Relaxed) => Err(InventoryError::Damaged { what: what(), digest }),
+            None if is_damaged.load(Ordering::Relaxed) => {
+                Err(InventoryError::Damaged { what: what(), digest })
+            }
             None => Err(InventoryError::Gone { what: what(), digest }),
         }
     }

@@ -207,7 +207,9 @@ mod tests {
         read(vec![file("project/a"), file("project/b c\n")], &["project/d"]).unwrap();
         let deep = vec!["d"; MAX_DEPTH + 4].join("/");
         let long = "l".repeat(MAX_PATH + 1);
-        for path in ["..", "../x", "a/../b", "/etc/passwd", "a//b", "a/", "./a", "a/.", "", "a\0b", &deep, &long] {
+        for path in
+            ["..", "../x", "a/../b", "/etc/passwd", "a//b", "a/", "./a", "a/.", "", "a\0b", &deep, &long]
+        {
             let refused = read(vec![file(path)], &[]).unwrap_err();
             assert!(refused.ends_with("is no path"), "{path}: {refused}");
             read(Vec::new(), &[path]).unwrap_err();
@@ -224,10 +226,8 @@ mod tests {
         ] {
             read(files.clone(), directories).expect_err(&format!("{files:?} {directories:?}"));
         }
-        let many = (0..=MAX_BYTES / MAX_FILE_BYTES).map(|number| InventoryFile {
-            bytes: MAX_FILE_BYTES,
-            ..file(&format!("f{number:03}"))
-        });
+        let many = (0..=MAX_BYTES / MAX_FILE_BYTES)
+            .map(|number| InventoryFile { bytes: MAX_FILE_BYTES, ..file(&format!("f{number:03}")) });
         assert!(read(many.collect(), &[]).unwrap_err().contains("bytes"));
         let newer = Inventory { version: 2, ..Inventory::default() };
         assert!(Inventory::from_bytes(&newer.to_bytes()).unwrap_err().contains("version 2"));
@@ -236,7 +236,8 @@ mod tests {
 
     #[test]
     fn a_file_takes_the_place_of_what_is_there() {
-        let inventory = Inventory::new(vec![file("p/a"), file("p/b/c"), file("p/d")], vec!["p/e".into()], vec![]);
+        let inventory =
+            Inventory::new(vec![file("p/a"), file("p/b/c"), file("p/d")], vec!["p/e".into()], vec![]);
         let paths = |inventory: &Inventory| {
             inventory.files().iter().map(|file| file.path.clone()).collect::<Vec<_>>().join(" ")
         };

@@ -11,7 +11,9 @@ use super::contents::quoted;
 use super::known::{KnownFile, KnownFiles};
 use super::restore;
 use super::scan::{Scan, ScanRoot, scan};
-use super::{ContentDigest, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, MAX_FILE_BYTES};
+use super::{
+    ContentDigest, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, MAX_FILE_BYTES,
+};
 use crate::blocking::blocking;
 use crate::dir::{Dir, NoFile, Owner};
 use crate::workspace::{Workspace, Workspaces};
@@ -161,6 +163,14 @@ impl Local {
         Ok(OpenTree { roots, _workspace: opened })
     }
 
+    /// Makes the directories, except for the workspace. If there is a note, empties all of them.
+    fn begin(&self) -> std::io::Result<()> {
+        if self.note.exists() {
+            restore::prune(&self.open(Missing::LeaveOut)?, &Inventory::default(), &STANDING)?;
+        }
+        self.roots.iter().try_for_each(|root| make(&root.directory))
+    }
+
     /// Lists what is there.
     fn look(&self, missing: Missing, known: &KnownFiles) -> Result<(OpenTree, Scan), InventoryError> {
         let looked = || {
@@ -197,7 +207,8 @@ impl LocalTree {
     fn changed(self, change: impl FnOnce(&mut Local)) -> Self {
         let shared = &self.0;
         let (roots, workspace) = (shared.roots.clone(), shared.workspace.clone());
-        let mut local = Local { roots, workspace, note: shared.note.clone(), state: tokio::sync::Mutex::default() };
+        let mut local =
+            Local { roots, workspace, note: shared.note.clone(), state: tokio::sync::Mutex::default() };
         change(&mut local);
         Self(Arc::new(local))
     }
@@ -279,19 +290,19 @@ impl LocalTree {
         Ok(Restored { fetched, removed })
     }
 
-    /// Takes the directories as they are, and makes those that are missing: the thread has no inventory yet. A workspace is
-    /// made when it is needed.
+    /// Begins to follow a thread that has no inventory. Files that are there from before stay. If they were followed before,
+    /// as the note says, everything goes that a dead process left.
     ///
     /// # Errors
     ///
     /// The disk failed.
-    pub async fn adopt(&self) -> Result<(), InventoryError> {
+    pub async fn begin(&self) -> Result<(), InventoryError> {
         let mut state = self.0.state.lock().await;
         let local = Arc::clone(&self.0);
-        let made = blocking(move || local.roots.iter().try_for_each(|root| make(&root.directory))).await;
-        made.flatten().map_err(InventoryError::local("making the thread's directories"))?;
+        let begun = blocking(move || local.begin()).await.flatten();
+        begun.map_err(InventoryError::local("making the thread's directories"))?;
         state.stored = Arc::default();
-        Ok(())
+        self.note(&mut state, HashMap::new(), Changed::Yes).await
     }
 
     /// Writes a file whose content is stored, in place of what is at its path.

@@ -127,7 +127,9 @@ pub(super) fn remove(tree: &OpenTree, path: &str) -> io::Result<()> {
     let (parent, name) = rest.rsplit_once('/').unwrap_or(("", rest));
     match root.directory.dir(parent) {
         Ok(parent) => match parent.entry(name)? {
-            Some(stat) if !FileType::from_raw_mode(stat.st_mode).is_dir() => discard(&parent, OsStr::new(name)),
+            Some(stat) if !FileType::from_raw_mode(stat.st_mode).is_dir() => {
+                discard(&parent, OsStr::new(name))
+            }
             _ => Ok(()),
         },
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => Ok(()),

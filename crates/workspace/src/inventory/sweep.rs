@@ -60,7 +60,8 @@ impl FamilyContents {
         if self.list(&format!("{}/threads", self.name())).await?.is_empty() {
             self.remove_all(&self.list(&self.name()).await?).await?;
         }
-        let family = StoredContent { name: family_note(&self.owner, &short(thread)), written: SystemTime::now() };
+        let family =
+            StoredContent { name: family_note(&self.owner, &short(thread)), written: SystemTime::now() };
         self.remove_all(&[family]).await
     }
 
@@ -170,9 +171,8 @@ async fn list(
     store: &dyn super::ContentStore,
     directory: &str,
 ) -> Result<Vec<StoredContent>, InventoryError> {
-    let list = || -> Attempt<'_, Vec<StoredContent>> {
-        Box::pin(async { store.list(directory).await.map(Some) })
-    };
+    let list =
+        || -> Attempt<'_, Vec<StoredContent>> { Box::pin(async { store.list(directory).await.map(Some) }) };
     let listed = retry(|| "listing files".to_owned(), list);
     Ok(listed.await?.unwrap_or_default())
 }

@@ -323,9 +323,11 @@ async fn a_lost_or_damaged_content_is_named() {
     let (one, other) = (Machine::new(), Machine::new());
     one.write("plan.md", "- rest");
     let captured = capture(&one, &contents).await;
-    let name = store.list("threads").await.unwrap().into_iter().find(|found| found.name.contains("/content/"));
+    let name =
+        store.list("threads").await.unwrap().into_iter().find(|found| found.name.contains("/content/"));
     let name = name.unwrap().name;
-    let failed = async || other.tree().restore(&contents, THREAD, captured.digest, |all| all).await.unwrap_err();
+    let failed =
+        async || other.tree().restore(&contents, THREAD, captured.digest, |all| all).await.unwrap_err();
     store.put(&name, "- rust".into()).await.unwrap();
     let error = failed().await;
     assert!(matches!(error, InventoryError::Damaged { .. }), "{error}");
@@ -380,7 +382,8 @@ async fn a_fork_outlives_its_thread_and_nothing_outlives_both() {
     assert!(late.is_ok(), "there is nothing to copy");
     contents.remove("late").await.unwrap();
     all.family_of("ada", "fork").await.unwrap().remove("fork").await.unwrap();
-    let rest: Vec<String> = store.list("threads").await.unwrap().into_iter().map(|found| found.name).collect();
+    let rest: Vec<String> =
+        store.list("threads").await.unwrap().into_iter().map(|found| found.name).collect();
     assert!(rest.is_empty(), "{rest:?}");
     assert!(store.list("families").await.unwrap().is_empty());
 }

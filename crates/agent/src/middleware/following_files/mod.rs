@@ -52,7 +52,7 @@ pub type StorageError = Box<dyn std::error::Error + Send + Sync>;
 #[async_trait]
 pub trait FileStorage: Send + Sync + Debug {
     /// Makes the local files those of a log: the files of its inventory, with the later changes of people. If the log has no
-    /// inventory, the local files stay as they are.
+    /// inventory, local files stay that the thread had before it was followed.
     ///
     /// # Errors
     ///
@@ -134,6 +134,13 @@ impl MiddlewareFactory for FollowingFiles {
     async fn open(&self, thread: &ThreadId, states: &States) -> Result<Arc<dyn Middleware>, MiddlewareError> {
         let files = states.get::<FollowedFiles>(NAME).ok_or(MiddlewareError::NoState)?;
         self.0.open(thread, files).await?;
-        Ok(Arc::new(OpenFiles::new(Arc::clone(&self.0), thread, files)))
+        let open = OpenFiles::new(Arc::clone(&self.0), thread, files);
+        // Files that the thread had before it was followed.
+        if files.inventory().is_none()
+            && let Err(error) = open.opened.settle().await
+        {
+            tracing::warn!(%thread, %error, "Could not store the files that a thread has already");
+        }
+        Ok(Arc::new(open))
     }
 }

@@ -145,9 +145,9 @@ impl Opened {
             return Ok(());
         }
         let NextStep::CallTools(calls) = context.thread_state.next() else { return Ok(()) };
-        let tasks = calls.iter().filter(|call| {
-            call.interrupted && context.tool_kind(&call.call.name) == Some(ToolKind::Task)
-        });
+        let tasks = calls
+            .iter()
+            .filter(|call| call.interrupted && context.tool_kind(&call.call.name) == Some(ToolKind::Task));
         let mut threads: Vec<ThreadId> =
             tasks.map(|call| sub_agent_thread(context.thread, &call.message)).collect();
         if threads.is_empty() {
@@ -198,8 +198,8 @@ async fn read_files(
 /// The answer of a call whose files could not be stored. What it said may name them.
 fn not_stored(answer: ToolAnswer, why: &str) -> ToolAnswer {
     let text = format!(
-        "Error: the call was made, but the files that it changed could not be stored: {why}. They are still here, and are \
-         stored with the next call, unless another machine takes this thread over before."
+        "Error: the call was made, but the files that it changed could not be stored: {why}. The next call tries again; \
+         files that are not stored are gone when this turn has ended."
     );
     ToolAnswer { text, is_error: true, data: None, ..answer }
 }

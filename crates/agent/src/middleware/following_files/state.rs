@@ -90,6 +90,11 @@ pub enum FollowDelta {
 }
 
 impl FollowedFiles {
+    /// Whether the log says nothing about files.
+    pub fn is_empty(&self) -> bool {
+        self.inventory.is_none() && self.changed == 0
+    }
+
     /// The digest of the inventory, if the thread has one.
     pub fn inventory(&self) -> Option<&str> {
         self.inventory.as_deref()

@@ -240,28 +240,63 @@ fn a_fork_has_the_files_of_its_event_and_outlives_its_thread() {
 
 #[test]
 fn a_call_whose_files_cannot_be_stored_says_so_and_no_event_names_them() {
+    let bucket = Bucket::start();
+    let mended = bucket.clone();
     let model = FakeModel::start(vec![
         write("/project/plan.md", "- rest"),
-        Answer::call("write_todos", json!({"todos": []})),
+        Answer::calls(move |_| {
+            mended.refuse(false);
+            vec![("write_file", json!({"file_path": "/project/other.md", "content": "x"}))]
+        }),
+        Answer::text("It failed, and then it did not."),
+        write("/project/lost.md", "x"),
         Answer::text("It failed."),
     ]);
-    let (world, bucket) = with_bucket(&model);
+    let mut world = permissive(&model);
+    bucket.give_to(&mut world);
     let server = Server::start(&world);
     let ada = server.client("admin");
     let thread = ada.thread();
     bucket.refuse(true);
     let events = say(&ada, &thread, "Write.");
-    let answer = events.iter().find(|event| event.name == "tool_answered").unwrap();
-    assert_eq!(answer.data["is_error"], true);
-    let text = answer.data["text"].as_str().unwrap();
-    assert!(text.starts_with("Error: the call was made, but the files that it changed could not be stored: "), "{text}");
-    assert_eq!(names(&ada, &thread, "/project"), [""; 0]);
+    let answers: Vec<_> = events.iter().filter(|event| event.name == "tool_answered").collect();
+    assert_eq!((&answers[0].data["is_error"], &answers[1].data["is_error"]), (&json!(true), &json!(false)));
+    let text = answers[0].data["text"].as_str().unwrap();
+    assert!(
+        text.starts_with("Error: the call was made, but the files that it changed could not be stored: "),
+        "{text}"
+    );
     // The next call that works stores them, too.
-    settled(&ada, &thread);
-    bucket.refuse(false);
-    model.then(vec![write("/project/other.md", "x"), Answer::text("Now.")]);
-    say(&ada, &thread, "Again.");
     assert_eq!(names(&ada, &thread, "/project"), ["other.md", "plan.md"]);
+    bucket.refuse(true);
+    say(&ada, &thread, "Write again.");
+    bucket.refuse(false);
+    model.then(vec![Answer::call("ls", json!({"path": "/project"})), Answer::text("Looked.")]);
+    say(&ada, &thread, "Look.");
+    assert!(!last_answer(&ada, &thread).contains("lost.md"), "what was not stored is gone");
+    assert_eq!(names(&ada, &thread, "/project"), ["other.md", "plan.md"]);
+}
+
+#[test]
+fn files_from_before_a_bucket_was_used_stay() {
+    let model = FakeModel::start(vec![write("/project/plan.md", "- rest"), Answer::text("Written.")]);
+    let mut world = permissive(&model);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    say(&ada, &thread, "Write.");
+    drop(server);
+    Bucket::start().give_to(&mut world);
+    let (mut server, ada) = again(&world, &ada);
+    assert_eq!(content(&ada, &thread, "/project/plan.md"), (200, "- rest".to_owned()));
+    assert_eq!(put(&ada, &thread, "/project/new.md", "new"), 201);
+    settled(&ada, &thread);
+    assert_eq!(names(&ada, &thread, "/project"), ["new.md", "plan.md"]);
+    server.kill();
+    forget_files(&world);
+    let (_server, ada) = again(&world, &ada);
+    assert_eq!(content(&ada, &thread, "/project/plan.md"), (200, "- rest".to_owned()));
+    assert_eq!(content(&ada, &thread, "/project/new.md"), (200, "new".to_owned()));
 }
 
 #[test]

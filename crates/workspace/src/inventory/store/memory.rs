@@ -60,6 +60,8 @@ impl ContentStore for MemoryContents {
         let below = format!("{directory}/");
         let all = self.all();
         let found = all.iter().filter(|(name, _)| name.starts_with(&below));
-        Ok(found.map(|(name, (_, written))| StoredContent { name: name.clone(), written: *written }).collect())
+        Ok(found
+            .map(|(name, (_, written))| StoredContent { name: name.clone(), written: *written })
+            .collect())
     }
 }
