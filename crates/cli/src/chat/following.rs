@@ -1,12 +1,16 @@
 //! How the files of a server's thread follow it to the worker that takes the thread.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Result;
 use async_trait::async_trait;
+use prowess_agent::ThreadId;
 use prowess_agent::middleware::{
     CapturedFiles, FileStorage, FollowedFiles, FollowingFiles, PersonalChange, StorageError,
 };
+use prowess_workspace::Workspaces;
 use prowess_workspace::inventory::{
     ContentDigest, Contents, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, LocalTree,
 };
@@ -23,7 +27,7 @@ pub(crate) struct Following {
     contents: Contents,
     owner: String,
     /// The state directory.
-    state: std::path::PathBuf,
+    state: PathBuf,
 }
 
 impl Following {
@@ -33,14 +37,8 @@ impl Following {
 
     /// The middleware of a thread.
     pub(super) fn middleware(&self, tree: &ChatTree) -> FollowingFiles {
-        let note = self.state.join(NOTES).join(format!("{}.json", tree.thread));
-        let mut local = LocalTree::new(note);
-        // The thread needs these most, so they come first.
-        for name in THREAD_FILES {
-            local = local.directory(&format!("work/{name}"), tree.thread_files.join(name));
-        }
-        local = local.directory("project", &tree.project);
-        local = local.workspace(tree.runner.workspaces.clone(), tree.thread.as_str());
+        let workspaces = tree.runner.workspaces.clone();
+        let local = local(&self.state, &tree.thread, &tree.project, &tree.thread_files, workspaces);
         let (following, thread) = (self.clone(), tree.thread.as_str().to_owned());
         FollowingFiles::new(
             tree.thread.clone(),
@@ -73,6 +71,47 @@ impl Following {
         };
         Ok((contents, changed(inventory, files)?))
     }
+}
+
+/// The directories of a thread on this machine.
+fn local(
+    state: &Path,
+    thread: &ThreadId,
+    project: &Path,
+    thread_files: &Path,
+    workspaces: Workspaces,
+) -> LocalTree {
+    let mut local = LocalTree::new(state.join(NOTES).join(format!("{thread}.json")));
+    // The thread needs these most, so they come first.
+    for name in THREAD_FILES {
+        local = local.directory(&format!("work/{name}"), thread_files.join(name));
+    }
+    local.directory("project", project).workspace(workspaces, thread.as_str())
+}
+
+/// Removes the directories of threads that nobody has used here for so long: the store has their files. `project` gives the
+/// project of a thread. Returns how many.
+pub(crate) async fn forget_unused(
+    state: &Path,
+    workspaces: &Workspaces,
+    project: impl Fn(&ThreadId) -> PathBuf,
+    unused_for: Duration,
+) -> Result<usize> {
+    let Ok(notes) = std::fs::read_dir(state.join(NOTES)) else { return Ok(0) };
+    let mut forgotten = 0;
+    for note in notes.flatten() {
+        let name = note.file_name();
+        let thread = name.to_str().and_then(|name| name.strip_suffix(".lock")?.parse::<ThreadId>().ok());
+        let Some(thread) = thread else { continue };
+        let (project, files) = (project(&thread), crate::threads::files(state, &thread));
+        let local = local(state, &thread, &project, &files, workspaces.clone());
+        if local.forget_unused(unused_for).await? {
+            // Nothing else is in it.
+            let _ = std::fs::remove_dir(&files);
+            forgotten += 1;
+        }
+    }
+    Ok(forgotten)
 }
 
 /// An inventory with the changes that people made after it.

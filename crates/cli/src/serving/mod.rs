@@ -32,7 +32,7 @@ use serde_json::json;
 
 use self::own_skills::UsersSkills;
 pub(crate) use self::own_skills::decider_parser;
-use crate::chat::{AgentSetup, ChatAgents, Following};
+use crate::chat::{AgentSetup, ChatAgents, Following, forget_unused};
 use crate::config::{Amount, Settings};
 use crate::options::RootArgs;
 use crate::skills::Skills;
@@ -59,6 +59,8 @@ const PROJECTS: &str = "projects";
 const LOOK: Duration = Duration::from_secs(5);
 /// How often the server looks for removals to finish.
 const SWEEP: Duration = Duration::from_secs(3600);
+/// How long the directories of a thread stay on this machine if nobody uses them and the object store has the files.
+const UNUSED: Duration = Duration::from_secs(24 * 3600);
 /// The most bytes and files that a fork copies.
 const MAX_COPIED_BYTES: u64 = 512 << 20;
 const MAX_COPIED_FILES: usize = 50_000;
@@ -129,7 +131,8 @@ impl ServerAgents {
         }
     }
 
-    /// Finishes removals in the object store until the server stops. Any number of servers can do this.
+    /// If files follow their threads: finishes removals in the object store, and removes directories that nobody uses here,
+    /// until the server stops. Any number of servers can do this.
     async fn sweep_files(&self) {
         let Some(contents) = &self.contents else { return };
         loop {
@@ -137,6 +140,14 @@ impl ServerAgents {
                 Ok(0) => {}
                 Ok(swept) => tracing::info!(swept, "Removed files that no thread has"),
                 Err(error) => tracing::warn!(%error, "Could not remove all files that no thread has"),
+            }
+            let project = |thread: &ThreadId| self.project(thread);
+            let forgotten = forget_unused(&self.data, self.agents.workspaces(), project, UNUSED).await;
+            if let Err(error) = forgotten {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "Could not remove the directories of all unused threads"
+                );
             }
             tokio::time::sleep(SWEEP).await;
         }

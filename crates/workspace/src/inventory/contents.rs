@@ -256,7 +256,7 @@ impl FamilyContents {
         let lost = || InventoryError::Store {
             action: action(),
             attempts: ATTEMPTS,
-            source: "the store does not have what it took".into(),
+            source: "the object store does not have what it took".into(),
         };
         written.await?.ok_or_else(lost)
     }

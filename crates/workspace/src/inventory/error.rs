@@ -20,7 +20,7 @@ pub enum InventoryError {
         source: BoxError,
     },
     /// The store no longer has a content.
-    #[error("the store no longer has {what} (SHA-256 {digest})")]
+    #[error("the object store no longer has {what} (SHA-256 {digest})")]
     Gone {
         /// What the content is, such as `` `/project/plan.md` ``.
         what: String,
@@ -28,7 +28,7 @@ pub enum InventoryError {
         digest: ContentDigest,
     },
     /// The store has other bytes than those that were stored.
-    #[error("the store has other bytes for {what} than were stored (SHA-256 {digest})")]
+    #[error("the object store has other bytes for {what} than were stored (SHA-256 {digest})")]
     Damaged {
         /// What the content is.
         what: String,

@@ -1,25 +1,21 @@
 //! The directories of a thread on this machine.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-use bytes::Bytes;
-use tokio::task::JoinSet;
+use std::time::Duration;
 
 use super::contents::quoted;
 use super::known::{KnownFile, KnownFiles};
 use super::restore;
 use super::scan::{Scan, ScanRoot, scan};
-use super::{
-    ContentDigest, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, MAX_FILE_BYTES,
-};
+use super::transfer::{fetch, store_new};
+use super::{ContentDigest, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, in_use};
 use crate::blocking::blocking;
-use crate::dir::{Dir, NoFile, Owner};
-use crate::workspace::{Workspace, Workspaces};
+use crate::dir::{Dir, Owner, remove_tree};
+use crate::workspace::{Removed, Workspace, Workspaces};
 
-/// How many files are stored or fetched at once.
-const AT_ONCE: usize = 16;
 /// The directories of a workspace that belong to a thread. Skills are staged again.
 const OF_WORKSPACE: [&str; 3] = ["work", "runs", "out"];
 /// Directories that are always there.
@@ -74,6 +70,8 @@ struct TreeState {
     known: Option<Arc<KnownFiles>>,
     /// The inventory that was last stored or restored.
     stored: Arc<Inventory>,
+    /// A lock: as long as it is held, the directories are in use.
+    in_use: Option<File>,
 }
 
 /// What a capture stored.
@@ -171,6 +169,19 @@ impl Local {
         self.roots.iter().try_for_each(|root| make(&root.directory))
     }
 
+    fn forget_unused(&self, unused_for: Duration) -> std::io::Result<bool> {
+        let Some(_taken) = in_use::take_unused(&self.note, unused_for)? else { return Ok(false) };
+        if let Some((workspaces, id)) = &self.workspace
+            && workspaces.remove(id).map_err(std::io::Error::other)? == Removed::InUse
+        {
+            return Ok(false);
+        }
+        // Without its directories, the note would be wrong.
+        remove_tree(&self.note)?;
+        self.roots.iter().try_for_each(|root| remove_tree(&root.directory))?;
+        in_use::remove(&self.note).map(|()| true)
+    }
+
     /// Lists what is there.
     fn look(&self, missing: Missing, known: &KnownFiles) -> Result<(OpenTree, Scan), InventoryError> {
         let looked = || {
@@ -257,6 +268,7 @@ impl LocalTree {
         changed: impl FnOnce(Inventory) -> Inventory,
     ) -> Result<Restored, InventoryError> {
         let mut state = self.0.state.lock().await;
+        self.hold(&mut state).await?;
         let stored = contents.inventory(thread, digest).await?;
         let wanted = Arc::new(changed(stored.clone()));
         let known = self.known(&mut state).await?;
@@ -282,7 +294,7 @@ impl LocalTree {
             wanted.files().iter().filter(|file| found.file(&file.path) != Some(file)).cloned().collect();
         known.retain(|path, _| wanted.file(path).is_some() && found.file(path) == wanted.file(path));
         let fetched = missing.len();
-        known.extend(self.fetch(&tree, missing, contents).await?);
+        known.extend(fetch(&tree, missing, contents).await?);
         let (own, made) = (Arc::clone(&tree), Arc::clone(&wanted));
         let made = blocking(move || restore::make_directories(&own, &made)).await;
         made.flatten().map_err(InventoryError::local("making directories"))?;
@@ -298,6 +310,7 @@ impl LocalTree {
     /// The disk failed.
     pub async fn begin(&self) -> Result<(), InventoryError> {
         let mut state = self.0.state.lock().await;
+        self.hold(&mut state).await?;
         let local = Arc::clone(&self.0);
         let begun = blocking(move || local.begin()).await.flatten();
         begun.map_err(InventoryError::local("making the thread's directories"))?;
@@ -313,7 +326,7 @@ impl LocalTree {
     pub async fn put(&self, contents: &FamilyContents, file: &InventoryFile) -> Result<(), InventoryError> {
         let _state = self.0.state.lock().await;
         let tree = self.opened().await?;
-        self.fetch(&tree, vec![file.clone()], contents).await.map(drop)
+        fetch(&tree, vec![file.clone()], contents).await.map(drop)
     }
 
     /// Removes a file, if it exists.
@@ -328,30 +341,32 @@ impl LocalTree {
         removed.map_err(InventoryError::local("removing a file"))
     }
 
+    /// Removes the directories if nobody has used them for so long: the store has the files. Returns whether it did. A tree is
+    /// in use from its first restore until its last clone is dropped.
+    ///
+    /// # Errors
+    ///
+    /// The disk failed. A part may be removed.
+    pub async fn forget_unused(&self, unused_for: Duration) -> Result<bool, InventoryError> {
+        let local = Arc::clone(&self.0);
+        let forgotten = blocking(move || local.forget_unused(unused_for)).await.flatten();
+        forgotten.map_err(InventoryError::local("removing the thread's directories"))
+    }
+
+    /// Keeps others from removing the directories.
+    async fn hold(&self, state: &mut TreeState) -> Result<(), InventoryError> {
+        if state.in_use.is_none() {
+            let local = Arc::clone(&self.0);
+            let held = blocking(move || in_use::hold(&local.note)).await.flatten();
+            state.in_use = Some(held.map_err(InventoryError::local("opening the thread's directories"))?);
+        }
+        Ok(())
+    }
+
     async fn opened(&self) -> Result<Arc<OpenTree>, InventoryError> {
         let local = Arc::clone(&self.0);
         let opened = blocking(move || local.open(Missing::Make)).await.flatten();
         opened.map(Arc::new).map_err(InventoryError::local("opening the thread's directories"))
-    }
-
-    /// Fetches and writes files.
-    async fn fetch(
-        &self,
-        tree: &Arc<OpenTree>,
-        files: Vec<InventoryFile>,
-        contents: &FamilyContents,
-    ) -> Result<HashMap<String, KnownFile>, InventoryError> {
-        let fetch = |file: InventoryFile| {
-            let (tree, contents) = (Arc::clone(tree), contents.clone());
-            async move {
-                let _room = contents.room(file.bytes).await;
-                let (bytes, path) = (contents.file_within(&file).await?, file.path.clone());
-                let written = blocking(move || restore::write(&tree, &file, &bytes)).await.flatten();
-                let known = written.map_err(InventoryError::local(format!("writing {}", quoted(&path))))?;
-                Ok(Some((path, known)))
-            }
-        };
-        Ok(all(files, fetch).await?.into_iter().collect())
     }
 
     async fn known(&self, state: &mut TreeState) -> Result<Arc<KnownFiles>, InventoryError> {
@@ -397,95 +412,4 @@ enum Changed {
 
 fn interrupted(error: std::io::Error) -> InventoryError {
     InventoryError::local("reading the thread's directories")(error)
-}
-
-/// Stores the contents that the inventory before did not have. A file that changed after it was listed is stored as it is
-/// now.
-async fn store_new(
-    tree: Arc<OpenTree>,
-    before: &Inventory,
-    inventory: Inventory,
-    mut known: HashMap<String, KnownFile>,
-    contents: &FamilyContents,
-) -> Result<(Inventory, HashMap<String, KnownFile>), InventoryError> {
-    let stored: HashSet<ContentDigest> = before.files().iter().map(|file| file.digest).collect();
-    let mut seen = HashSet::new();
-    let is_new = |file: &&InventoryFile| {
-        file.bytes > 0 && !stored.contains(&file.digest) && !contents.is_known(&file.digest)
-    };
-    let new = inventory.files().iter().filter(is_new).filter(|file| seen.insert(file.digest));
-    let new: Vec<InventoryFile> = new.cloned().collect();
-    let store = |file: InventoryFile| {
-        let (tree, contents) = (Arc::clone(&tree), contents.clone());
-        async move {
-            let _room = contents.room(file.bytes).await;
-            let path = file.path.clone();
-            let read = blocking(move || read(&tree, &path)).await.flatten();
-            let read = read.map_err(InventoryError::local(format!("reading {}", quoted(&file.path))))?;
-            let now = match read {
-                Some(bytes) => {
-                    let bytes_now = bytes.len() as u64;
-                    let digest = contents.put_within(bytes, &quoted(&file.path)).await?;
-                    Some(InventoryFile { bytes: bytes_now, digest, ..file.clone() })
-                }
-                None => None,
-            };
-            Ok((now.as_ref() != Some(&file)).then_some((file, now)))
-        }
-    };
-    let changed = all(new, store).await?;
-    if changed.is_empty() {
-        return Ok((inventory, known));
-    }
-    // Other files may have had the same content when they were listed. They are stored, too.
-    let gone: HashSet<ContentDigest> = changed.iter().map(|(before, _)| before.digest).collect();
-    let mut files: HashMap<String, Option<InventoryFile>> =
-        changed.into_iter().map(|(before, now)| (before.path, now)).collect();
-    let twins = inventory.files().iter().filter(|file| gone.contains(&file.digest));
-    let twins: Vec<InventoryFile> = twins.filter(|file| !files.contains_key(&file.path)).cloned().collect();
-    files.extend(all(twins, store).await?.into_iter().map(|(before, now)| (before.path, now)));
-    let now = |file: &InventoryFile| files.get(&file.path).cloned().unwrap_or_else(|| Some(file.clone()));
-    let all = inventory.files().iter().filter_map(now).collect();
-    known.retain(|path, _| !files.contains_key(path));
-    let (empty, left_out) = (inventory.empty_directories().to_vec(), inventory.left_out().to_vec());
-    Ok((Inventory::new(all, empty, left_out), known))
-}
-
-/// Reads a file that was listed; `None` if it is no longer a file that can be stored.
-fn read(tree: &OpenTree, path: &str) -> std::io::Result<Option<Bytes>> {
-    use std::io::Read as _;
-    let Some((root, rest)) = tree.find(path) else { return Ok(None) };
-    let file = match root.directory.file(rest) {
-        Ok((file, _)) => file,
-        Err(NoFile::Io(error)) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        Err(_) => return Ok(None),
-    };
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(Some(Bytes::from(bytes)).filter(|bytes| bytes.len() as u64 <= MAX_FILE_BYTES))
-}
-
-/// Does something with each file, with some at once. The first error ends it.
-async fn all<T, F>(
-    files: Vec<InventoryFile>,
-    each: impl Fn(InventoryFile) -> F,
-) -> Result<Vec<T>, InventoryError>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<Option<T>, InventoryError>> + Send + 'static,
-{
-    let mut waiting = files.into_iter();
-    let mut working = JoinSet::new();
-    let mut done = Vec::new();
-    for file in waiting.by_ref().take(AT_ONCE) {
-        working.spawn(each(file));
-    }
-    while let Some(finished) = working.join_next().await {
-        let failed = |error: tokio::task::JoinError| interrupted(std::io::Error::other(error));
-        done.extend(finished.map_err(failed)??);
-        if let Some(file) = waiting.next() {
-            working.spawn(each(file));
-        }
-    }
-    Ok(done)
 }

@@ -12,6 +12,7 @@ mod backend;
 mod contents;
 mod digest;
 mod error;
+mod in_use;
 mod known;
 mod left_out;
 mod list;
@@ -22,6 +23,7 @@ mod store;
 mod sweep;
 #[cfg(feature = "testing")]
 pub(crate) mod testing;
+mod transfer;
 
 #[cfg(feature = "backend")]
 pub use backend::InventoryBackend;

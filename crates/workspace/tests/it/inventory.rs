@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::memory::InMemory;
 use proptest::prelude::*;
@@ -206,7 +207,7 @@ async fn what_a_dead_run_left_is_not_restored() {
     machine.write("becomes", "a file");
     symlink("/etc", machine.project().join("link")).unwrap();
     machine.write("deep/er/file", "x");
-    fs::set_permissions(machine.project().join("deep"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(machine.project().join("deep"), fs::Permissions::from_mode(0o000)).unwrap();
     fs::write(machine.workspace().join("out/half"), "half").unwrap();
     assert_eq!(restore(&machine, &contents, captured.digest).await, (2, 5));
     assert_eq!(machine.all(), before);
@@ -340,6 +341,41 @@ async fn a_lost_or_damaged_content_is_named() {
     let again = Contents::new(store.clone()).family("ada", THREAD);
     capture(&one, &again).await;
     assert_eq!(restore(&other, &contents, captured.digest).await, (1, 0));
+}
+
+#[tokio::test]
+async fn directories_that_nobody_uses_can_go() {
+    let contents = family();
+    let machine = Machine::new();
+    machine.write("plan.md", "- rest");
+    fs::write(machine.workspace().join("out/report.txt"), "high tide").unwrap();
+    let captured = capture(&machine, &contents).await;
+    let forget = async |unused_for| machine.tree().forget_unused(unused_for).await.unwrap();
+    assert!(!forget(Duration::ZERO).await, "nobody began to follow the thread here");
+    let tree = machine.tree();
+    tree.restore(&contents, THREAD, captured.digest, |all| all).await.unwrap();
+    assert!(!forget(Duration::ZERO).await, "it is in use");
+    drop(tree);
+    assert!(!forget(Duration::from_secs(3600)).await, "it was used just now");
+    assert!(forget(Duration::ZERO).await);
+    assert!(!machine.project().exists() && !machine.workspaces.path_of(THREAD).exists());
+    assert_eq!(fs::read_dir(machine.place.path().join("notes")).unwrap().count(), 0);
+    assert!(!forget(Duration::ZERO).await);
+    assert_eq!(restore(&machine, &contents, captured.digest).await, (2, 0));
+}
+
+#[tokio::test]
+async fn a_thread_that_begins_takes_what_was_there_and_nothing_that_a_dead_process_left() {
+    let contents = family();
+    let machine = Machine::new();
+    machine.write("before", "from before it was followed");
+    machine.tree().begin().await.unwrap();
+    assert_eq!(capture(&machine, &contents).await.inventory.files().len(), 1);
+    // The log never named it, so the next process begins again.
+    machine.write("half", "half");
+    machine.tree().begin().await.unwrap();
+    assert_eq!(machine.tree().capture(&contents, THREAD).await.unwrap(), None);
+    assert_eq!(fs::read_dir(machine.project()).unwrap().count(), 0);
 }
 
 #[tokio::test]

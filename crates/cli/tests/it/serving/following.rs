@@ -1,7 +1,5 @@
 //! With files in a bucket, the files of a thread follow it to a machine that has nothing.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::Server;
@@ -9,7 +7,7 @@ use super::bucket::Bucket;
 use super::client::{Client, Streamed};
 use super::conversing::settled;
 use super::own_skills::{added, skill, trust};
-use super::watching::permissive;
+use super::watching::{permissive, reported};
 use crate::model::{Answer, FakeModel};
 use crate::world::World;
 
@@ -105,9 +103,7 @@ fn move_on(world: &World, model: &FakeModel) {
     // A command that is under way when the machine is lost.
     let mut stream = ada.events(&thread, None);
     ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Wait for high water."}), 202);
-    while !begun(world) {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    reported(&mut stream, "begun");
     server.kill();
     stream.rest();
     forget_files(world);
@@ -127,19 +123,12 @@ fn move_on(world: &World, model: &FakeModel) {
     assert_eq!(content(&ada, &thread, "/work/out/tide.txt"), (200, "high\nmore\n".to_owned()));
 }
 
-/// Whether the command that never ends has begun.
-fn begun(world: &World) -> bool {
-    let workspaces = std::fs::read_dir(world.path(STATE).join("workspaces"));
-    let has = |path: &Path| path.join("ws/out/half.txt").exists();
-    workspaces.is_ok_and(|all| all.flatten().any(|entry| has(&entry.path())))
-}
-
 fn answers() -> Vec<Answer> {
     vec![
         write("/project/plan.md", "- rest\n"),
         run("echo high > \"$OUTPUT_DIR/tide.txt\""),
         Answer::text("It is planned."),
-        run("echo half > \"$OUTPUT_DIR/half.txt\"; sleep 600"),
+        run("echo half > \"$OUTPUT_DIR/half.txt\"; echo begun; sleep 600"),
         Answer::text("The machine was lost."),
     ]
 }
@@ -314,6 +303,35 @@ fn a_turn_that_changes_no_file_asks_the_bucket_next_to_nothing() {
     say(&ada, &thread, "Think.");
     settled(&ada, &thread);
     assert_eq!(bucket.requests() - before, 1, "the inventory, when the thread is opened");
+}
+
+#[test]
+fn the_history_follows_a_thread_too() {
+    let model = FakeModel::start(vec![
+        Answer::text("Noted."),
+        Answer::text("They spoke of tides."),
+        Answer::text("Of tides."),
+    ]);
+    let mut world = permissive(&model);
+    let path = "home/.config/prowess/prowess.toml";
+    let config = std::fs::read_to_string(world.path(path)).unwrap();
+    world.file(path, &format!("{config}[compaction]\ntrigger = \"3 messages\"\nkeep = \"1 messages\"\n"));
+    let bucket = Bucket::start();
+    bucket.give_to(&mut world);
+    let mut server = Server::start(&world);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    say(&ada, &thread, &"High water at noon. ".repeat(4000));
+    let events = say(&ada, &thread, "What did we speak of?");
+    let at = |name: &str| events.iter().position(|event| event.name == name).unwrap();
+    assert!(at("state_changed") < at("compacted"), "the history is stored before the model forgets");
+    server.kill();
+    forget_files(&world);
+    let (_server, ada) = again(&world, &ada);
+    let history = names(&ada, &thread, "/work/conversation_history");
+    let (status, text) = content(&ada, &thread, &format!("/work/conversation_history/{}", history[0]));
+    assert_eq!(status, 200);
+    assert!(text.contains("Human: High water at noon."), "{}", text.chars().take(200).collect::<String>());
 }
 
 #[test]

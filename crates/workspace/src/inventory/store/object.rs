@@ -48,7 +48,7 @@ impl ObjectContents {
     }
 
     fn path(&self, name: &str) -> Path {
-        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+        name.split('/').fold(self.prefix.clone(), Path::join)
     }
 }
 
