@@ -7,6 +7,7 @@ use super::bucket::Bucket;
 use super::client::{Client, Streamed};
 use super::conversing::settled;
 use super::own_skills::{added, skill, trust};
+use super::postgres;
 use super::watching::{permissive, reported};
 use crate::model::{Answer, FakeModel};
 use crate::world::World;
@@ -45,8 +46,12 @@ fn with_bucket(model: &FakeModel) -> (World, Bucket) {
     (world, bucket)
 }
 
-/// Removes everything of this machine but the database: what another machine has when it takes over.
+/// Removes everything of this machine but a database in a file: what another machine has when it takes over.
 fn forget_files(world: &World) {
+    if !world.path(STATE).join("serve/server.db").exists() {
+        std::fs::remove_dir_all(world.path(STATE)).unwrap();
+        return;
+    }
     for entry in std::fs::read_dir(world.path(STATE)).unwrap().flatten() {
         let path = entry.path();
         if entry.file_name() != "serve" && path.is_dir() {
@@ -139,6 +144,18 @@ fn files_follow_a_thread_to_a_machine_that_has_nothing() {
     let (world, bucket) = with_bucket(&model);
     bucket.be_flaky();
     move_on(&world, &model);
+}
+
+/// The same with PostgreSQL: the other machine has an empty directory.
+#[test]
+fn files_follow_a_thread_to_an_empty_directory() {
+    let model = FakeModel::start(answers());
+    let (mut world, bucket) = with_bucket(&model);
+    bucket.be_flaky();
+    let (schema, url) = postgres::schema("following");
+    world.variable("PROWESS_DATABASE", &url);
+    move_on(&world, &model);
+    postgres::execute(&format!("DROP SCHEMA {schema} CASCADE"));
 }
 
 /// The same with a server that others wrote, with the bucket `prowess`, the key `test` and the secret `test`.
