@@ -85,13 +85,18 @@ impl KnownFiles {
 
     /// Writes the note at `path`.
     pub(super) fn write(&self, path: &Path) -> io::Result<()> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let missing = || io::Error::other("a note needs a directory and a name");
-        let (parent, name) = (path.parent().ok_or_else(missing)?, path.file_name().ok_or_else(missing)?);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-        let name = name.to_str().ok_or_else(missing)?;
-        Dir::open(parent)?.replace(name, &serde_json::to_vec(self)?, 0o600, None)
+        write_beside(path, &serde_json::to_vec(self)?)
     }
+}
+
+/// Writes a file of this user alone, and its directory.
+pub(super) fn write_beside(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    let missing = || io::Error::other("a note needs a directory and a name");
+    let (parent, name) = (path.parent().ok_or_else(missing)?, path.file_name().ok_or_else(missing)?);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    let name = name.to_str().ok_or_else(missing)?;
+    Dir::open(parent)?.replace(name, bytes, 0o600, None)
 }
 
 /// The id of the machine's start.

@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use super::contents::quoted;
 use super::known::{KnownFile, KnownFiles};
+use super::open_tree::{OpenRoot, OpenTree};
 use super::restore;
-use super::scan::{Scan, ScanRoot, scan};
+use super::scan::Scan;
 use super::transfer::{fetch, store_new};
-use super::{ContentDigest, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, in_use};
+use super::{
+    ContentDigest, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, in_use, known,
+};
 use crate::blocking::blocking;
-use crate::dir::{Dir, Owner, remove_tree};
-use crate::workspace::{Removed, Workspace, Workspaces};
+use crate::dir::{Dir, remove_tree};
+use crate::workspace::{Removed, Workspaces};
 
 /// The directories of a workspace that belong to a thread. Skills are staged again.
 const OF_WORKSPACE: [&str; 3] = ["work", "runs", "out"];
@@ -96,37 +99,6 @@ pub struct Restored {
     pub removed: usize,
 }
 
-/// The directories, opened.
-pub(super) struct OpenTree {
-    roots: Vec<OpenRoot>,
-    /// Keeps the workspace in use.
-    _workspace: Option<Workspace>,
-}
-
-pub(super) struct OpenRoot {
-    pub(super) at: String,
-    pub(super) directory: Dir,
-    pub(super) owner: Owner,
-}
-
-impl OpenTree {
-    /// The directory in which a path lies, and the rest of the path.
-    pub(super) fn find<'a>(&self, path: &'a str) -> Option<(&OpenRoot, &'a str)> {
-        let below = |root: &OpenRoot| path.strip_prefix(&*root.at)?.strip_prefix('/');
-        self.roots.iter().find_map(|root| Some((root, below(root)?)))
-    }
-
-    pub(super) fn roots(&self) -> &[OpenRoot] {
-        &self.roots
-    }
-
-    fn scan(&self, known: &KnownFiles) -> std::io::Result<Scan> {
-        let roots: Vec<ScanRoot<'_>> =
-            self.roots.iter().map(|root| ScanRoot { at: &root.at, directory: &root.directory }).collect();
-        scan(&roots, &STANDING, known)
-    }
-}
-
 /// Whether missing directories are made.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
@@ -158,7 +130,7 @@ impl Local {
             }
             opened = Some(workspace);
         }
-        Ok(OpenTree { roots, _workspace: opened })
+        Ok(OpenTree::new(roots, opened))
     }
 
     /// Makes the directories, except for the workspace. If there is a note, empties all of them.
@@ -167,6 +139,11 @@ impl Local {
             restore::prune(&self.open(Missing::LeaveOut)?, &Inventory::default(), &STANDING)?;
         }
         self.roots.iter().try_for_each(|root| make(&root.directory))
+    }
+
+    /// The copy of the last inventory.
+    fn inventory_copy(&self) -> PathBuf {
+        self.note.with_extension("inventory")
     }
 
     fn forget_unused(&self, unused_for: Duration) -> std::io::Result<bool> {
@@ -178,6 +155,7 @@ impl Local {
         }
         // Without its directories, the note would be wrong.
         remove_tree(&self.note)?;
+        remove_tree(&self.inventory_copy())?;
         self.roots.iter().try_for_each(|root| remove_tree(&root.directory))?;
         in_use::remove(&self.note).map(|()| true)
     }
@@ -186,7 +164,7 @@ impl Local {
     fn look(&self, missing: Missing, known: &KnownFiles) -> Result<(OpenTree, Scan), InventoryError> {
         let looked = || {
             let tree = self.open(missing)?;
-            let scan = tree.scan(known)?;
+            let scan = tree.scan(&STANDING, known)?;
             Ok((tree, scan))
         };
         looked().map_err(InventoryError::local("reading the thread's directories"))
@@ -249,6 +227,7 @@ impl LocalTree {
         let left_out = if is_new { inventory.left_out().to_vec() } else { Vec::new() };
         let inventory = Arc::new(inventory);
         state.stored = Arc::clone(&inventory);
+        self.keep_inventory(&inventory).await;
         self.note(&mut state, known, Changed::Yes).await?;
         Ok(Some(Captured { digest, inventory, left_out }))
     }
@@ -269,11 +248,15 @@ impl LocalTree {
     ) -> Result<Restored, InventoryError> {
         let mut state = self.0.state.lock().await;
         self.hold(&mut state).await?;
-        let stored = contents.inventory(thread, digest).await?;
+        let stored = match self.last_inventory(digest).await {
+            Some(own) => own,
+            None => contents.inventory(thread, digest).await?,
+        };
         let wanted = Arc::new(changed(stored.clone()));
         let known = self.known(&mut state).await?;
         // Whatever happens, captures begin from there.
         state.stored = Arc::new(stored);
+        self.keep_inventory(&state.stored).await;
         let local = Arc::clone(&self.0);
         let looked = blocking(move || local.look(Missing::Make, &known)).await;
         let (tree, Scan { inventory: found, mut known }) = looked.map_err(interrupted)??;
@@ -351,6 +334,23 @@ impl LocalTree {
         let local = Arc::clone(&self.0);
         let forgotten = blocking(move || local.forget_unused(unused_for)).await.flatten();
         forgotten.map_err(InventoryError::local("removing the thread's directories"))
+    }
+
+    /// The last inventory on this machine, if it is this one: then nobody needs to be asked for it.
+    async fn last_inventory(&self, digest: ContentDigest) -> Option<Inventory> {
+        let local = Arc::clone(&self.0);
+        let read = blocking(move || std::fs::read(local.inventory_copy())).await.flatten().ok()?;
+        (ContentDigest::of(&read) == digest).then(|| Inventory::from_bytes(&read).ok()).flatten()
+    }
+
+    /// Keeps a copy of the last inventory. Without it, the next restore reads it from the store.
+    async fn keep_inventory(&self, inventory: &Arc<Inventory>) {
+        let (local, inventory) = (Arc::clone(&self.0), Arc::clone(inventory));
+        let kept =
+            blocking(move || known::write_beside(&local.inventory_copy(), &inventory.to_bytes())).await;
+        if let Err(error) = kept.flatten() {
+            tracing::warn!(%error, "Could not keep a copy of the list of a thread's files");
+        }
     }
 
     /// Keeps others from removing the directories.

@@ -17,6 +17,7 @@ mod known;
 mod left_out;
 mod list;
 mod local;
+mod open_tree;
 mod restore;
 mod scan;
 mod store;

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, FileType, unlinkat};
 
 use super::known::KnownFile;
 use super::list::above;
-use super::local::{OpenRoot, OpenTree};
+use super::open_tree::{OpenRoot, OpenTree};
 use super::{ContentDigest, Inventory, InventoryFile};
 use crate::dir::{Dir, finish};
 

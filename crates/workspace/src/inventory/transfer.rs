@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::contents::quoted;
 use super::known::KnownFile;
-use super::local::OpenTree;
+use super::open_tree::OpenTree;
 use super::restore;
 use super::{ContentDigest, FamilyContents, Inventory, InventoryError, InventoryFile, MAX_FILE_BYTES};
 use crate::blocking::blocking;
