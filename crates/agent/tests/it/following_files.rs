@@ -6,14 +6,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use prowess_agent::backends::Backends;
 use prowess_agent::middleware::{
-    CapturedFiles, FileStorage, FollowedFiles, FollowingFiles, PersonalChange, StorageError, SubAgents,
+    CapturedFiles, FileStorage, FollowedFiles, FollowingFiles, MiddlewareAction, MiddlewareError,
+    PersonalChange, StorageError, SubAgents,
 };
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{
-    Agent, AgentError, AgentOptions, Event, FunctionTool, MemoryThreads, Model, NoWatcher, Thread, ThreadId,
-    ThreadStore as _, ToolAnswer,
+    Agent, AgentError, AgentOptions, Event, FunctionTool, MemoryThreads, Middleware, MiddlewareContext,
+    Model, NoWatcher, Thread, ThreadId, ThreadStore as _, ToolAnswer,
 };
+use prowess_backend::{Backend, MemoryBackend, VirtualPath};
 use tokio::sync::Notify;
 
 use crate::agent::{Nothing, results};
@@ -342,4 +345,61 @@ async fn a_turn_that_is_cancelled_keeps_the_files_where_they_are() {
     assert_eq!(machine.names(), ["half-done"], "the process had the thread all the time");
     assert_eq!(machine.restores.load(Ordering::Relaxed), 1);
     assert_eq!(setup.logged().await, ["half-done"], "and they are stored when the turn ends");
+}
+
+/// Writes files before each model call, as a summary does.
+#[derive(Clone, Debug)]
+struct Historian {
+    files: Backends,
+    machine: Arc<Machine>,
+    /// Whether each write worked.
+    wrote: Arc<Mutex<Vec<bool>>>,
+}
+
+#[async_trait]
+impl Middleware for Historian {
+    fn name(&self) -> &str {
+        "historian"
+    }
+
+    async fn before_model(
+        &self,
+        context: MiddlewareContext<'_>,
+    ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        for (path, name) in [("/elsewhere/a.md", "elsewhere"), ("/history/h.md", "history")] {
+            self.machine.write(name);
+            let before = self.machine.store.inventories.lock().unwrap().len();
+            let appended =
+                self.files.at(context).append(&VirtualPath::parse(path).unwrap(), "x".into()).await;
+            let after = self.machine.store.inventories.lock().unwrap().len();
+            assert_eq!(after > before, appended.is_ok() && name == "history", "{name}");
+            self.wrote.lock().unwrap().push(appended.is_ok());
+        }
+        Ok(Vec::new())
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_outside_of_calls_is_stored_before_anything_relies_on_it() {
+    for fails in [false, true] {
+        let setup = Setup::new();
+        let machine = Machine::new(&setup.store);
+        setup.store.fails.store(fails, Ordering::Relaxed);
+        let all: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let files = FollowingFiles::backends(all, VirtualPath::parse("/history").unwrap());
+        let wrote = Arc::default();
+        let historian = Historian { files, machine: machine.clone(), wrote: Arc::clone(&wrote) };
+        let agent = Agent::builder(Says::new([text("said")]))
+            .store(setup.threads.clone())
+            .middleware(FollowingFiles::new(setup.id.clone(), machine.clone()))
+            .middleware(historian);
+        let mut thread = agent.build().unwrap().open(setup.id.clone()).await.unwrap();
+        thread.say("go", &NoWatcher).await.unwrap();
+        assert_eq!(*wrote.lock().unwrap(), [true, !fails], "whoever writes it knows");
+        let events = setup.threads.events(&setup.id, 0, 100).await.unwrap();
+        let at = |is: &dyn Fn(&Event) -> bool| events.iter().position(|stored| is(&stored.event));
+        let captured = at(&|event| matches!(event, Event::StateChanged { .. }));
+        let responded = at(&|event| matches!(event, Event::ModelResponded { .. }));
+        assert_eq!(captured.is_some_and(|captured| Some(captured) < responded), !fails);
+    }
 }
