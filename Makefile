@@ -7,6 +7,10 @@
 # make test-skills  one project with prowess and the installer `skills`, from npm, in turn
 # make serve-clients  the server with clients of AG-UI and OpenAI, an OpenID Connect issuer, and requests that schemathesis makes up
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
+# make cluster-chaos  many processes of the server while everything fails that can fail; cluster-smoke is short
+# make cluster-rolling  an old version replaced by this one, under load
+# make manifests    the files of examples/cluster, checked
+# make pgbouncer    the store and the queue through a transaction pooler
 # make small-window a conversation with thousands of skills, in SKILLS=DIRECTORY, in a window of 16,000 tokens
 
 CARGO ?= cargo
@@ -14,7 +18,7 @@ PROWESS = $(or $(CARGO_TARGET_DIR),target)/debug/prowess
 
 .PHONY: test demo demo-svg components linker fmt clippy unit doc fuzz shuttle dependencies examples install-check mcp models s3 serve-clients skills-smoke test-clients test-skills workflows small-window page page-check page-smoke page-tools
 
-test: components fmt clippy unit models mcp skills-smoke page-check page-smoke doc fuzz shuttle dependencies examples install-check demo
+test: components fmt clippy unit models mcp skills-smoke page-check page-smoke manifests doc fuzz shuttle dependencies examples install-check demo
 	@echo "make test: all passed"
 
 # What the checks run on. What is missing is installed where that is possible, else it is an error.
@@ -204,3 +208,4 @@ demo-svg: components
 HAS_BWRAP = bwrap --unshare-all --ro-bind / / --proc /proc true 2>/dev/null
 
 include bench.mk
+include cluster.mk

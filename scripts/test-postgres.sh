@@ -4,6 +4,8 @@
 #
 #   scripts/test-postgres.sh start    installs what is missing, starts it, and prints the variables for the tests
 #   scripts/test-postgres.sh stop     stops it, and removes what it stored
+#   scripts/test-postgres.sh restart fast|immediate
+#                                     restarts it: after a shutdown in order, or as after a crash
 #
 # It runs as the user `postgres` when root starts it, else as who does. What it stores is flushed to the disk, as in
 # production.
@@ -81,11 +83,22 @@ start() {
   exit 1
 }
 
+restart() {
+  case ${1:-} in fast | immediate) ;; *) usage ;; esac
+  [ -f "$at/data/postmaster.pid" ] || { echo "no server runs: $0 start" >&2; exit 1; }
+  bin=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
+  # With the options of the start.
+  as_owner "$bin/pg_ctl" --pgdata="$at/data" --log="$at/log" --mode="$1" --timeout=120 --wait restart >&2
+}
+
+usage() {
+  echo "usage: $0 start|stop|restart fast|immediate" >&2
+  exit 2
+}
+
 case ${1:-} in
   start) start ;;
   stop) stop ;;
-  *)
-    echo "usage: $0 start|stop" >&2
-    exit 2
-    ;;
+  restart) restart "${2:-}" ;;
+  *) usage ;;
 esac

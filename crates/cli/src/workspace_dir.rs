@@ -151,6 +151,12 @@ impl WorkspaceDir {
         contents.transpose().map_err(|error| anyhow!("{error}"))
     }
 
+    /// Where files are, if they are in an object store: the bucket and the address of the store.
+    pub(crate) fn object_store(&self) -> Option<String> {
+        let bucket = self.files.as_ref()?;
+        Some(format!("{bucket} at {}", std::env::var("AWS_ENDPOINT_URL").unwrap_or_default()))
+    }
+
     /// Opens the artifacts for a server that starts. Those in a bucket must be within reach.
     pub(crate) async fn checked_artifacts(&self) -> Result<Artifacts> {
         let artifacts = self.artifacts()?;

@@ -1,6 +1,6 @@
 //! How much a user may still take today.
 
-use prowess_store::serve::{DailyLimits, OwnedThreadError, User};
+use prowess_store::serve::{DailyLimits, OwnedThreadError, UsageSum, User};
 
 use crate::app::App;
 
@@ -17,25 +17,30 @@ impl App {
         user: &User,
         is_unpriced: bool,
     ) -> Result<Option<String>, OwnedThreadError> {
-        let limits = self.daily_limits(user);
-        if limits == DailyLimits::default() {
+        if self.daily_limits(user) == DailyLimits::default() {
             return Ok(None);
         }
         let today = self.threads.usage(&user.id).await?.today;
+        Ok(self.used_up_by(user, today, is_unpriced))
+    }
+
+    /// The same if the user used so much today.
+    pub(crate) fn used_up_by(&self, user: &User, today: UsageSum, is_unpriced: bool) -> Option<String> {
+        let limits = self.daily_limits(user);
         if let Some(most) = limits.tokens.filter(|most| today.tokens >= *most) {
-            return Ok(Some(format!("You have reached your limit of {most} tokens for today. {TOMORROW}")));
+            return Some(format!("You have reached your limit of {most} tokens for today. {TOMORROW}"));
         }
-        let Some(most) = limits.micro_dollars else { return Ok(None) };
+        let most = limits.micro_dollars?;
         if today.micro_dollars >= most {
             let most = dollars(most);
-            return Ok(Some(format!("You have reached your limit of ${most} for today. {TOMORROW}")));
+            return Some(format!("You have reached your limit of ${most} for today. {TOMORROW}"));
         }
         // Without a price, nobody would notice when the limit is reached.
         let is_priced = !is_unpriced && self.agents.has_price(&self.model);
-        Ok((!is_priced).then(|| {
+        (!is_priced).then(|| {
             "You have a limit of cost, but the server does not know the price of a model. Tell your administrator."
                 .to_owned()
-        }))
+        })
     }
 }
 

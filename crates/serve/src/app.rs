@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prowess_agent::middleware::WindowUse;
-use prowess_agent::queue::TurnQueue;
-use prowess_agent::{ThreadId, ThreadStore};
+use prowess_agent::queue::{Claim, TurnQueue};
+use prowess_agent::thread::ThreadError;
+use prowess_agent::{AgentError, ThreadId, ThreadStore};
 use prowess_store::serve::{Accounts, Audit, OwnedThreads};
-use prowess_store::{Database, DatabaseError};
+use prowess_store::{Database, DatabaseCounters, DatabaseError};
 use tokio::sync::{Notify, watch};
 
 use crate::agents::{AgentCard, ServedAgents};
@@ -15,6 +16,8 @@ use crate::auth::RateLimits;
 use crate::limits::ServeLimits;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::process::{Process, Role};
+use crate::relay::Relay;
 use crate::replays::Replays;
 use crate::token_watch::TokenWatch;
 
@@ -40,30 +43,42 @@ pub(crate) struct App {
     /// Signing in with OpenID Connect, if it is set up.
     #[cfg(feature = "oidc")]
     pub(crate) oidc: crate::auth::OidcPart,
+    /// What other processes of the server say.
+    pub(crate) relay: Arc<Relay>,
+    /// What this process does.
+    pub(crate) role: Role,
+    /// The name of its host.
+    pub(crate) host: String,
     /// Something was posted.
     pub(crate) posted: Notify,
     /// Whether the server stops.
     pub(crate) stop: watch::Sender<bool>,
-    /// The number of requests in progress, of large bodies that arrive, of files and of logs that are read, of forks, of searches, of workers and of
-    /// open event streams, by user.
+    /// Whether workers give their threads back at once.
+    pub(crate) hands_over: watch::Sender<bool>,
+    /// The number of requests in progress, of large bodies that arrive, of files and of logs that are read, of forks, of searches and of open
+    /// event streams, by user.
     pub(crate) requests: Counts,
     pub(crate) uploads: Counts,
     pub(crate) downloads: Counts,
     pub(crate) reads: Counts,
     pub(crate) forks: Counts,
     pub(crate) searches: Counts,
-    pub(crate) working: Counts,
     pub(crate) streams: Counts,
     /// The threads that were looked at last.
     pub(crate) replays: Replays,
     /// What fills the window of a thread after so many events.
     windows: Mutex<HashMap<ThreadId, (u64, WindowUse)>>,
-    /// How often the work on a thread failed, in a row.
-    failures: Mutex<HashMap<ThreadId, u32>>,
 }
 
 impl App {
-    pub(crate) fn new(agents: Arc<dyn ServedAgents>, database: &Database, limits: ServeLimits) -> Self {
+    pub(crate) fn new(
+        agents: Arc<dyn ServedAgents>,
+        database: &Database,
+        limits: ServeLimits,
+        process: Process,
+    ) -> Self {
+        let Process { role, host, signals } = process;
+        let relay = Arc::new(Relay::new(signals));
         let AgentCard { name: agent, model, .. } = agents.card();
         Self {
             agents,
@@ -74,7 +89,10 @@ impl App {
             threads: database.owned_threads(),
             accounts: database.accounts(),
             audit: database.audit(),
-            live: Live::default(),
+            live: Live::new(Arc::clone(&relay)),
+            relay,
+            role,
+            host,
             rates: RateLimits::new(limits.requests_per_second),
             limits,
             tokens: TokenWatch::default(),
@@ -83,17 +101,16 @@ impl App {
             oidc: crate::auth::OidcPart::new(),
             posted: Notify::new(),
             stop: watch::Sender::new(false),
+            hands_over: watch::Sender::new(false),
             requests: Counts::default(),
             uploads: Counts::default(),
             downloads: Counts::default(),
             reads: Counts::default(),
             forks: Counts::default(),
             searches: Counts::default(),
-            working: Counts::default(),
             streams: Counts::default(),
             replays: Replays::default(),
             windows: Mutex::default(),
-            failures: Mutex::default(),
         }
     }
 
@@ -129,20 +146,48 @@ impl App {
             .map(|(_, used)| used.clone())
     }
 
-    /// Notes a failure, and returns how many there were in a row.
-    pub(crate) fn note_failure(&self, thread: &ThreadId) -> u32 {
-        let mut failures = lock(&self.failures);
-        let count = failures.entry(thread.clone()).or_default();
-        *count = count.saturating_add(1);
-        *count
+    /// Says that something was posted to a thread, or that it was queued: to the workers here and in other processes.
+    pub(crate) fn tell_posted(&self, thread: &ThreadId) {
+        self.note_posted(thread);
+        self.relay.posted(thread);
     }
 
-    pub(crate) fn failures(&self, thread: &ThreadId) -> u32 {
-        lock(&self.failures).get(thread).copied().unwrap_or_default()
+    /// Notes that something was posted to a thread.
+    pub(crate) fn note_posted(&self, thread: &ThreadId) {
+        self.posted.notify_one();
+        if let Some(live) = self.live.working(thread) {
+            live.posted.notify_one();
+        }
     }
 
-    pub(crate) fn forget_failures(&self, thread: &ThreadId) {
-        lock(&self.failures).remove(thread);
+    /// Lets workers look at the inboxes of their threads.
+    pub(crate) fn look_after_all(&self) {
+        for live in self.live.all_working() {
+            live.posted.notify_one();
+        }
+    }
+
+    /// Forgets a claimed thread that has no owner any more. Its claim made it again.
+    pub(crate) async fn forget(&self, claim: &Claim) -> Result<(), AgentError> {
+        let store = self.database.threads();
+        store.release(&claim.lease).await?;
+        let is_empty = match store.events(claim.thread(), 0, 1).await {
+            Err(ThreadError::NotFound(_)) => true,
+            events => events?.is_empty(),
+        };
+        if is_empty {
+            store.delete(claim.thread()).await?;
+        }
+        let forgotten = self.queue.forget(claim.thread()).await;
+        if let Err(error) = forgotten {
+            tracing::warn!(%error, "Could not forget a thread that was deleted");
+        }
+        Ok(())
+    }
+
+    /// What the database was asked.
+    pub(crate) fn database_counters(&self) -> DatabaseCounters {
+        self.database.counters()
     }
 }
 

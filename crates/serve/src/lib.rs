@@ -27,6 +27,8 @@ mod metrics;
 mod openai;
 mod own_skills;
 mod page;
+mod process;
+mod relay;
 mod replays;
 mod server;
 mod stalls;
@@ -47,4 +49,5 @@ pub use own_skills::{
     OwnSkillCard, OwnSkillHook, OwnSkillLook, OwnSkillRefusal, OwnSkillRequirement, OwnSkillState, OwnSkills,
     OwnSkillsDecider,
 };
+pub use process::{Process, Role};
 pub use server::Server;

@@ -8,7 +8,7 @@ use prowess_store::serve::DailyLimits;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServeLimits {
-    /// How many threads run at the same time.
+    /// How many threads run at the same time in one process.
     pub turns: usize,
     /// How long a claim on a thread lasts when its worker dies.
     pub claim: Duration,
@@ -48,8 +48,10 @@ pub struct ServeLimits {
     pub searches_per_user: usize,
     /// After what time a connection ends whose client reads nothing.
     pub stall: Duration,
-    /// How many threads of one user run at the same time.
-    pub turns_per_user: usize,
+    /// How many threads of one user run at the same time, in all processes.
+    pub turns_per_user: u64,
+    /// How many threads run at the same time in all processes. A server has one agent, so this is the limit of the agent.
+    pub turns_in_all: u64,
     /// How many messages and changes may wait in one thread.
     pub waiting_posts: u64,
     /// How many messages and changes may wait in all threads of one user.
@@ -94,6 +96,7 @@ impl Default for ServeLimits {
             searches_per_user: 1,
             stall: Duration::from_secs(30),
             turns_per_user: 12,
+            turns_in_all: u64::MAX,
             waiting_posts: 32,
             waiting_posts_per_user: 200,
             threads_per_user: 10_000,

@@ -4,12 +4,14 @@
 //! too slow loses pieces, and is told so; it never holds more than [`ROOM`] of them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use prowess_agent::{Event, ThreadId, ThreadUpdate, Watcher};
-use tokio::sync::broadcast;
+use tokio::sync::{Notify, broadcast};
 
 use crate::app::lock;
+use crate::relay::Relay;
 
 /// How many pieces a thread keeps for a slow watcher.
 const ROOM: usize = 128;
@@ -19,8 +21,11 @@ const MAX_SO_FAR: usize = 4 << 20;
 const MAX_PROGRESS: usize = 64 << 10;
 
 /// The threads that somebody watches or works on.
-#[derive(Debug, Default)]
-pub(crate) struct Live(Mutex<HashMap<ThreadId, Arc<LiveThread>>>);
+#[derive(Debug)]
+pub(crate) struct Live {
+    threads: Mutex<HashMap<ThreadId, Arc<LiveThread>>>,
+    relay: Arc<Relay>,
+}
 
 /// Something that happens now.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,8 +42,8 @@ pub(crate) enum Piece {
     Notice(String),
     /// The status of the thread may have changed.
     Status,
-    /// What was said so far counts no more, and begins again.
-    Again,
+    /// What was said so far counts no more, and begins again. The log has so many ends.
+    Again(u64),
 }
 
 /// What was said since the last stored response.
@@ -52,22 +57,57 @@ pub(crate) struct SoFar {
 }
 
 impl Live {
+    pub(crate) fn new(relay: Arc<Relay>) -> Self {
+        Self { threads: Mutex::default(), relay }
+    }
+
     /// A thread. It is forgotten when nobody has it any more.
     pub(crate) fn of(&self, thread: &ThreadId) -> Arc<LiveThread> {
-        let mut threads = lock(&self.0);
+        let mut threads = lock(&self.threads);
         // Those that nobody has.
         if threads.len() > 64 {
             threads.retain(|_, live| Arc::strong_count(live) > 1);
         }
-        Arc::clone(threads.entry(thread.clone()).or_default())
+        let make = || Arc::new(LiveThread::new(thread.clone(), Arc::clone(&self.relay)));
+        Arc::clone(threads.entry(thread.clone()).or_insert_with(make))
+    }
+
+    fn filter(&self, thread: &ThreadId, is: impl FnOnce(&LiveThread) -> bool) -> Option<Arc<LiveThread>> {
+        lock(&self.threads).get(thread).filter(|live| is(live)).cloned()
+    }
+
+    /// A thread that a worker of this process works on.
+    pub(crate) fn working(&self, thread: &ThreadId) -> Option<Arc<LiveThread>> {
+        self.filter(thread, LiveThread::is_worked_on)
+    }
+
+    /// A thread that somebody watches here, and that a worker of another process may work on.
+    pub(crate) fn watched_one(&self, thread: &ThreadId) -> Option<Arc<LiveThread>> {
+        self.filter(thread, |live| live.is_watched() && !live.is_worked_on())
+    }
+
+    /// The threads that somebody watches here.
+    pub(crate) fn watched(&self) -> Vec<ThreadId> {
+        let threads = lock(&self.threads);
+        threads.iter().filter(|(_, live)| live.is_watched()).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// The threads that workers of this process work on.
+    pub(crate) fn all_working(&self) -> Vec<Arc<LiveThread>> {
+        lock(&self.threads).values().filter(|live| live.is_worked_on()).cloned().collect()
     }
 }
 
 /// What happens in one thread.
 #[derive(Debug)]
 pub(crate) struct LiveThread {
+    id: ThreadId,
+    relay: Arc<Relay>,
     pieces: broadcast::Sender<Piece>,
     said: Mutex<Said>,
+    is_worked_on: AtomicBool,
+    /// Somebody posted to it while a worker works on it.
+    pub(crate) posted: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -78,13 +118,41 @@ struct Said {
     fresh: SoFar,
 }
 
-impl Default for LiveThread {
-    fn default() -> Self {
-        Self { pieces: broadcast::Sender::new(ROOM), said: Mutex::default() }
-    }
-}
-
 impl LiveThread {
+    fn new(id: ThreadId, relay: Arc<Relay>) -> Self {
+        Self {
+            id,
+            relay,
+            pieces: broadcast::Sender::new(ROOM),
+            said: Mutex::default(),
+            is_worked_on: AtomicBool::new(false),
+            posted: Notify::new(),
+        }
+    }
+
+    pub(crate) fn thread(&self) -> &ThreadId {
+        &self.id
+    }
+
+    fn is_watched(&self) -> bool {
+        self.pieces.receiver_count() > 0
+    }
+
+    fn is_worked_on(&self) -> bool {
+        self.is_worked_on.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether a worker of this process works on it.
+    pub(crate) fn work(&self, works: bool) {
+        self.is_worked_on.store(works, Ordering::Relaxed);
+    }
+
+    /// Tells watchers here and in other processes.
+    fn emit(&self, piece: Piece) {
+        self.relay.tell(&self.id, &piece);
+        let _ = self.pieces.send(piece);
+    }
+
     /// What was said so far, and what comes after it.
     pub(crate) fn watch(&self) -> (SoFar, broadcast::Receiver<Piece>) {
         let said = lock(&self.said);
@@ -100,15 +168,15 @@ impl LiveThread {
         let fresh = std::mem::take(&mut said.fresh);
         if !fresh.reasoning.is_empty() {
             push(&mut said.so_far.reasoning, &fresh.reasoning, MAX_SO_FAR);
-            let _ = self.pieces.send(Piece::Reasoning(said.so_far.ends, fresh.reasoning));
+            self.emit(Piece::Reasoning(said.so_far.ends, fresh.reasoning));
         }
         if !fresh.text.is_empty() {
             push(&mut said.so_far.text, &fresh.text, MAX_SO_FAR);
-            let _ = self.pieces.send(Piece::Text(said.so_far.ends, fresh.text));
+            self.emit(Piece::Text(said.so_far.ends, fresh.text));
         }
         for (call, text) in fresh.progress {
             push_lines(said.so_far.progress.entry(call.clone()).or_default(), &text, MAX_PROGRESS);
-            let _ = self.pieces.send(Piece::Progress(said.so_far.ends, call, text));
+            self.emit(Piece::Progress(said.so_far.ends, call, text));
         }
     }
 
@@ -129,30 +197,69 @@ impl LiveThread {
             Event::TurnEnded { .. } => said.so_far = SoFar { ends: said.so_far.ends, ..SoFar::default() },
             _ => {}
         }
-        let _ = self.pieces.send(Piece::Stored);
+        self.emit(Piece::Stored);
     }
 
     /// A worker begins to work on the thread, whose log has so many ends.
     pub(crate) fn begin(&self, ends: u64) {
-        self.restart();
-        lock(&self.said).so_far.ends = ends;
+        // The worker before may have been in another process.
+        self.relay.begin(&self.id, ends);
+        self.reset(ends);
     }
 
     /// Forgets what was said: the model call is made again, or nobody works on the thread any more.
     pub(crate) fn restart(&self) {
+        let ends = lock(&self.said).so_far.ends;
+        self.begin(ends);
+    }
+
+    fn reset(&self, ends: u64) {
         let mut said = lock(&self.said);
-        let ends = said.so_far.ends;
         let nothing = SoFar { ends, ..SoFar::default() };
-        if said.so_far != nothing || said.fresh != SoFar::default() {
-            *said = Said { so_far: nothing, fresh: SoFar::default() };
-            let _ = self.pieces.send(Piece::Again);
+        let had_said = SoFar { ends, ..said.so_far.clone() } != nothing || said.fresh != SoFar::default();
+        *said = Said { so_far: nothing, fresh: SoFar::default() };
+        if had_said {
+            let _ = self.pieces.send(Piece::Again(ends));
         }
+    }
+
+    /// Takes in what happens in a thread that another process works on.
+    pub(crate) fn take_in(&self, piece: Piece) {
+        {
+            let mut said = lock(&self.said);
+            let so_far = &mut said.so_far;
+            match &piece {
+                Piece::Again(ends) => {
+                    drop(said);
+                    return self.reset(*ends);
+                }
+                Piece::Text(ends, _) | Piece::Reasoning(ends, _) | Piece::Progress(ends, ..) => {
+                    if *ends < so_far.ends {
+                        return;
+                    }
+                    // A stored response took the place of what was said before.
+                    if *ends > so_far.ends {
+                        *so_far = SoFar { ends: *ends, ..SoFar::default() };
+                    }
+                }
+                Piece::Stored | Piece::Notice(_) | Piece::Status => {}
+            }
+            match &piece {
+                Piece::Text(_, text) => push(&mut so_far.text, text, MAX_SO_FAR),
+                Piece::Reasoning(_, text) => push(&mut so_far.reasoning, text, MAX_SO_FAR),
+                Piece::Progress(_, call, text) => {
+                    push_lines(so_far.progress.entry(call.clone()).or_default(), text, MAX_PROGRESS);
+                }
+                _ => {}
+            }
+        }
+        let _ = self.pieces.send(piece);
     }
 
     /// Tells watchers something at once.
     pub(crate) fn tell(&self, piece: Piece) {
         self.flush();
-        let _ = self.pieces.send(piece);
+        self.emit(piece);
     }
 }
 
@@ -201,11 +308,39 @@ mod tests {
     use prowess_agent::id::CallId;
     use prowess_agent::thread_state::TurnOutcome;
 
+    use prowess_store::signals::Signals;
+
     use super::*;
+
+    fn alone() -> LiveThread {
+        LiveThread::new(ThreadId::new(), Arc::new(Relay::new(Signals::none())))
+    }
+
+    #[test]
+    fn what_another_process_says_is_said_here() {
+        let live = alone();
+        let (_, mut pieces) = live.watch();
+        live.take_in(Piece::Text(3, "One, ".to_owned()));
+        live.take_in(Piece::Text(2, "late".to_owned()));
+        live.take_in(Piece::Text(3, "two.".to_owned()));
+        assert_eq!(live.watch().0, SoFar { ends: 3, text: "One, two.".to_owned(), ..SoFar::default() });
+        // Another worker takes over, and begins again.
+        live.take_in(Piece::Again(3));
+        live.take_in(Piece::Text(3, "Three.".to_owned()));
+        // A response was stored.
+        live.take_in(Piece::Text(4, "Four.".to_owned()));
+        assert_eq!(live.watch().0, SoFar { ends: 4, text: "Four.".to_owned(), ..SoFar::default() });
+        let text = |ends, text: &str| Piece::Text(ends, text.to_owned());
+        let told = [text(3, "One, "), text(3, "two."), Piece::Again(3), text(3, "Three."), text(4, "Four.")];
+        for piece in told {
+            assert_eq!(pieces.try_recv(), Ok(piece));
+        }
+        assert!(pieces.try_recv().is_err());
+    }
 
     #[test]
     fn a_newcomer_gets_what_was_said_and_then_the_rest() {
-        let live = LiveThread::default();
+        let live = alone();
         live.update(ThreadUpdate::Text("One, "));
         live.flush();
         live.update(ThreadUpdate::Text("two, "));
@@ -220,7 +355,7 @@ mod tests {
 
     #[test]
     fn pieces_come_before_the_event_that_replaces_them() {
-        let live = LiveThread::default();
+        let live = alone();
         let (_, mut pieces) = live.watch();
         live.update(ThreadUpdate::Text("Done."));
         live.update(ThreadUpdate::Stored(&Event::TurnEnded { outcome: TurnOutcome::Responded }));
@@ -231,7 +366,7 @@ mod tests {
 
     #[test]
     fn case_142_a_slow_watcher_is_bounded() {
-        let live = LiveThread::default();
+        let live = alone();
         let (_, mut pieces) = live.watch();
         for _ in 0..10 * ROOM {
             live.update(ThreadUpdate::Text("x"));
@@ -242,7 +377,7 @@ mod tests {
 
     #[test]
     fn the_last_lines_of_a_calls_output_are_kept() {
-        let live = LiveThread::default();
+        let live = alone();
         let call = CallId::from("c1");
         live.update(ThreadUpdate::Progress(&call, "one\ntwo"));
         live.update(ThreadUpdate::Progress(&call, "three"));
@@ -267,10 +402,10 @@ mod tests {
 
     #[test]
     fn threads_that_nobody_has_are_forgotten() {
-        let live = Live::default();
+        let live = Live::new(Arc::new(Relay::new(Signals::none())));
         for _ in 0..1000 {
             live.of(&ThreadId::new());
         }
-        assert!(lock(&live.0).len() < 100);
+        assert!(lock(&live.threads).len() < 100);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -11,6 +12,9 @@ use http::StatusCode;
 use prowess_store::DatabaseError;
 
 use crate::app::App;
+
+/// How long the numbers of the queue may take.
+const NUMBERS: Duration = Duration::from_secs(5);
 
 /// What is counted.
 #[derive(Debug, Default)]
@@ -23,6 +27,13 @@ pub(crate) struct Metrics {
     pub(crate) failed: AtomicU64,
     /// Those in progress.
     pub(crate) working: AtomicU64,
+    /// Threads that workers of this process claimed, and those of them whose worker before had vanished.
+    pub(crate) claims: AtomicU64,
+    pub(crate) takeovers: AtomicU64,
+    /// Threads that became dead letters in this process.
+    pub(crate) dead_letters: AtomicU64,
+    /// Threads that other workers took over from this process.
+    pub(crate) leases_lost: AtomicU64,
 }
 
 /// Counts a request.
@@ -52,6 +63,43 @@ pub(crate) async fn text(State(app): State<Arc<App>>) -> Response {
     family("prowess_work_total", "counter", "Pieces of work on threads.", &one(get(&metrics.worked)));
     family("prowess_work_failed_total", "counter", "Pieces of work that failed.", &one(get(&metrics.failed)));
     family("prowess_threads_working", "gauge", "Threads that are worked on.", &one(get(&metrics.working)));
+    let total = |counter: &AtomicU64| one(get(counter));
+    let (claims, takeovers) = (total(&metrics.claims), total(&metrics.takeovers));
+    family("prowess_queue_claims_total", "counter", "Threads that this process claimed.", &claims);
+    let help = "Claimed threads whose worker before had vanished.";
+    family("prowess_queue_takeovers_total", "counter", help, &takeovers);
+    let help = "Threads that became dead letters in this process.";
+    family("prowess_queue_dead_letters_total", "counter", help, &total(&metrics.dead_letters));
+    let help = "Threads that other workers took over from this process.";
+    family("prowess_leases_lost_total", "counter", help, &total(&metrics.leases_lost));
+    // A database that does not answer has no queue to count.
+    if let Ok(Ok(queue)) = tokio::time::timeout(NUMBERS, app.queue.numbers()).await {
+        let state = |state: &str, count| (format!("{{state=\"{state}\"}}"), count);
+        let states = [
+            state("queued", queue.queued),
+            state("working", queue.working),
+            state("waiting", queue.waiting),
+            state("dead", queue.dead),
+        ];
+        family("prowess_queue_threads", "gauge", "Threads in the queue, of all processes.", &states);
+        let help = "For how long the first queued thread has waited.";
+        family("prowess_queue_age_seconds", "gauge", help, &one(queue.age.as_secs()));
+    }
+    let database = app.database_counters();
+    let help = "Statements that were sent to the database.";
+    family("prowess_database_statements_total", "counter", help, &one(database.statements));
+    let help = "How often this process waited for the database.";
+    family("prowess_database_round_trips_total", "counter", help, &one(database.round_trips));
+    family("prowess_database_errors_total", "counter", "Errors of the database.", &one(database.errors));
+    let connections = [
+        ("{state=\"idle\"}".to_owned(), database.connections_idle),
+        ("{state=\"busy\"}".to_owned(), database.connections_busy),
+    ];
+    family("prowess_database_connections", "gauge", "Connections to the database.", &connections);
+    let help = "Callers that wait for a connection to the database.";
+    family("prowess_database_waiting", "gauge", help, &one(database.waiting));
+    let hears = u64::from(app.relay.hears());
+    family("prowess_signals_heard", "gauge", "Whether signals of other processes arrive.", &one(hears));
     let streams = app.streams.total() as u64;
     family("prowess_event_streams", "gauge", "Open streams of events.", &one(streams));
     ([("content-type", "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

@@ -23,8 +23,9 @@ use crate::agents::ServedAgents;
 use crate::api::{self, ApiError};
 use crate::app::App;
 use crate::limits::ServeLimits;
+use crate::process::Process;
 use crate::stalls::Unstalled;
-use crate::{agui, auth, metrics, openai, page, worker};
+use crate::{agui, auth, metrics, openai, page, relay, worker};
 
 /// How long the server pauses after the system could not open another connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -37,9 +38,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server of these agents, with threads, users and the queue in this database.
+    /// A server of these agents, with threads, users and the queue in this database. It is one process.
     pub fn new(agents: Arc<dyn ServedAgents>, database: &Database, limits: ServeLimits) -> Self {
-        Self { app: Arc::new(App::new(agents, database, limits)) }
+        Self::of(agents, database, limits, Process::alone())
+    }
+
+    /// The same as one of several processes.
+    pub fn of(
+        agents: Arc<dyn ServedAgents>,
+        database: &Database,
+        limits: ServeLimits,
+        process: Process,
+    ) -> Self {
+        Self { app: Arc::new(App::new(agents, database, limits, process)) }
     }
 
     /// Lets people sign in with OpenID Connect, too. The first call counts.
@@ -59,6 +70,10 @@ impl Server {
 
     fn router(&self) -> Router {
         let app = &self.app;
+        if !app.role.is_web() {
+            let nothing = async || ApiError::not_found("such page: this process only runs turns");
+            return own_routes().fallback(nothing).with_state(Arc::clone(app));
+        }
         let (api, document) = api::router(app);
         let (faces, more) = faces(app);
         let document: Arc<str> = openapi_text(document, more).into();
@@ -74,9 +89,7 @@ impl Server {
             .merge(faces)
             .merge(auth::router())
             .route("/openapi.json", get(openapi))
-            .route("/healthz", get(metrics::healthy))
-            .route("/readyz", get(metrics::ready))
-            .route("/metrics", get(metrics::text))
+            .merge(own_routes())
             .layer(from_fn(private))
             .route("/", get(page::index))
             .route("/app.js", get(page::script))
@@ -91,7 +104,8 @@ impl Server {
     /// Serves until `until` is done. Then it takes no new requests, lets running turns rest, and returns.
     pub async fn serve(&self, listener: TcpListener, until: impl Future<Output = ()>) {
         let app = &self.app;
-        let working = tokio::spawn(worker::run(Arc::clone(app)));
+        let working = app.role.is_worker().then(|| tokio::spawn(worker::run(Arc::clone(app))));
+        let hearing = tokio::spawn(relay::run(Arc::clone(app)));
         let checking = tokio::spawn(app.tokens.clone().check(app.accounts.clone(), app.stop.subscribe()));
         let router = self.router();
         let room = Arc::new(Semaphore::new(app.limits.connections));
@@ -138,9 +152,20 @@ impl Server {
         let all = async { while connections.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LAST, all).await;
         connections.abort_all();
-        let _ = working.await;
+        if let Some(working) = working {
+            let _ = working.await;
+        }
+        hearing.abort();
         checking.abort();
     }
+}
+
+/// The routes about the process itself.
+fn own_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/healthz", get(metrics::healthy))
+        .route("/readyz", get(metrics::ready))
+        .route("/metrics", get(metrics::text))
 }
 
 /// Waits until the server stops.

@@ -44,6 +44,9 @@ pub(crate) enum QueueAction<'a> {
     Take(&'a ThreadId),
     Finish(&'a ThreadId),
     GiveBack(&'a ThreadId),
+    Retry(&'a ThreadId),
+    Drop(&'a ThreadId),
+    List,
     State(&'a ThreadId),
     Forget(&'a ThreadId),
 }
@@ -60,6 +63,9 @@ impl fmt::Display for QueueAction<'_> {
             Self::Take(thread) => write!(f, "could not take a post to the thread `{thread}`"),
             Self::Finish(thread) => write!(f, "could not end the work on the thread `{thread}`"),
             Self::GiveBack(thread) => write!(f, "could not give back the thread `{thread}`"),
+            Self::Retry(thread) => write!(f, "could not queue the thread `{thread}` again"),
+            Self::Drop(thread) => write!(f, "could not drop the work of the thread `{thread}`"),
+            Self::List => f.write_str("could not look at the queue"),
             Self::State(thread) => write!(f, "could not look up the thread `{thread}` in the queue"),
             Self::Forget(thread) => write!(f, "could not forget the posts to the thread `{thread}`"),
         }

@@ -75,15 +75,15 @@ impl Database {
     ///
     /// ```
     /// use std::time::Duration;
-    /// use prowess_agent::queue::Post;
+    /// use prowess_agent::queue::{ClaimLimits, Post};
     /// use prowess_agent::{Message, ThreadId};
     /// use prowess_store::{Database, SqliteStore};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let queue = Database::from(SqliteStore::in_memory()?).queue();
-    /// queue.post(&ThreadId::new(), &Post::Say { message: Message::user("Hi.") }).await?;
-    /// let claim = queue.claim("worker 1", Duration::from_secs(30)).await?.expect("a queued thread");
+    /// queue.post(&ThreadId::new(), &Post::say(Message::user("Hi."))).await?;
+    /// let claim = queue.claim("worker 1", Duration::from_secs(30), ClaimLimits::default()).await?.expect("a queued thread");
     /// assert_eq!(queue.inbox(&claim).await?.entries.len(), 1);
     /// # Ok(())
     /// # }
@@ -128,6 +128,12 @@ impl Database {
     #[cfg(feature = "serve")]
     pub fn own_skills(&self) -> crate::serve::OwnSkillRows {
         crate::serve::OwnSkillRows::new(self.clone())
+    }
+
+    /// The processes of the server.
+    #[cfg(feature = "serve")]
+    pub fn processes(&self) -> crate::serve::Processes {
+        crate::serve::Processes::new(self.clone())
     }
 
     /// The same database for one user: its threads and its queue.
@@ -176,6 +182,25 @@ impl Database {
         crate::serve::Audit::new(self.clone())
     }
 
+    /// What the database was asked since it was opened. A file counts nothing.
+    ///
+    /// ```
+    /// use prowess_store::{Database, SqliteStore};
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let database = Database::from(SqliteStore::in_memory()?);
+    /// assert_eq!(database.counters().round_trips, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn counters(&self) -> crate::DatabaseCounters {
+        match self {
+            Self::Sqlite(_) => crate::DatabaseCounters::default(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.counters(),
+        }
+    }
+
     /// Checks that the database answers. For SQLite, also that its file is still the one that was opened.
     ///
     /// ```
@@ -203,6 +228,19 @@ impl Database {
             Self::Postgres(_) => {}
         }
         self.query(Statement::new(crate::sql::PING, [])).await.map(drop)
+    }
+
+    /// Checks that this program can still use the tables: a newer one may have changed them since it was opened.
+    ///
+    /// # Errors
+    ///
+    /// [`DatabaseError::Newer`], or the database failed.
+    pub async fn check_tables(&self) -> Result<(), DatabaseError> {
+        match self {
+            Self::Sqlite(store) => store.check_tables().await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.check_tables().await,
+        }
     }
 
     /// Closes this handle; see [`SqliteStore::close`].
@@ -246,6 +284,15 @@ impl Database {
         }
     }
 
+    /// The name of the database in messages.
+    pub(crate) fn place(&self) -> &str {
+        match self {
+            Self::Sqlite(store) => store.place(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.place(),
+        }
+    }
+
     /// Whether statements run for a user.
     pub(crate) fn acts_for_user(&self) -> bool {
         match self {
@@ -270,6 +317,22 @@ impl Database {
             Self::Sqlite(store) => store.query_briefly(statement).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.query(statement).await,
+        }
+    }
+
+    /// Runs statements that change nothing, and look at a few small rows. In PostgreSQL, they are one round trip.
+    #[cfg(feature = "serve")]
+    pub(crate) async fn query_all(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DatabaseError> {
+        match self {
+            Self::Sqlite(store) => {
+                let mut all = Vec::with_capacity(statements.len());
+                for statement in statements {
+                    all.push(store.query_briefly(statement).await?);
+                }
+                Ok(all)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.transact(statements).await.map(Result::unwrap_or_default),
         }
     }
 

@@ -27,13 +27,25 @@ pub(crate) type LogRow = (i64, Option<EventRow>);
 /// How deep the JSON of an event can be nested. Deeper JSON could not be read again.
 pub(crate) const MAX_DEPTH: usize = 127;
 
-/// The JSON of events.
-pub(crate) fn bodies(events: &[Event]) -> Result<Vec<Vec<u8>>, ThreadError> {
-    let refused = |source| {
-        let action = "could not write an event as JSON".to_owned();
-        ThreadError::Store { action, source }
-    };
-    events.iter().map(|event| json(event, MAX_DEPTH).map_err(refused)).collect()
+/// Events on their way into the log.
+#[derive(Clone, Debug)]
+pub(crate) struct NewEvents {
+    /// Their JSON.
+    pub(crate) bodies: Vec<Vec<u8>>,
+    /// How many of them are answers: of a model or of a tool.
+    pub(crate) answered: i64,
+}
+
+impl NewEvents {
+    pub(crate) fn of(events: &[Event]) -> Result<Self, ThreadError> {
+        let refused = |source| {
+            let action = "could not write an event as JSON".to_owned();
+            ThreadError::Store { action, source }
+        };
+        let bodies = events.iter().map(|event| json(event, MAX_DEPTH).map_err(refused));
+        let answers = events.iter().filter(|event| event.is_answer()).count();
+        Ok(Self { bodies: bodies.collect::<Result<_, _>>()?, answered: signed(answers as u64) })
+    }
 }
 
 /// The JSON of a value, unless it is nested too deep.
@@ -71,10 +83,20 @@ fn depth(json: &[u8]) -> usize {
     deepest
 }
 
-/// The current event version, and the checksum of a row.
+/// The mark of a version whose checksum omits the time. In PostgreSQL, one statement stores a row, so only the server knows its time.
+const TIMELESS: i64 = 1 << 16;
+
+/// The current version, and the checksum of a row with this time.
 pub(crate) fn version_and_checksum(number: i64, stored: i64, body: &[u8]) -> (i64, i64) {
     let version = i64::from(EVENT_VERSION);
     (version, checksum(&[number, stored, version], body))
+}
+
+/// The same for a row whose time the server decides.
+#[cfg(feature = "postgres")]
+pub(crate) fn timeless_version_and_checksum(number: i64, body: &[u8]) -> (i64, i64) {
+    let version = i64::from(EVENT_VERSION) | TIMELESS;
+    (version, checksum(&[number, version], body))
 }
 
 /// The CRC-32 of a row, which reveals damage by a disk.
@@ -90,17 +112,20 @@ pub(crate) fn checksum(numbers: &[i64], body: &[u8]) -> i64 {
 impl EventRow {
     /// Whether the checksum is right.
     pub(crate) fn is_whole(&self) -> bool {
-        self.checksum == checksum(&[self.number, self.stored, self.version], &self.body)
+        let (number, stored, version) = (self.number, self.stored, self.version);
+        let timed = [number, stored, version];
+        let numbers: &[i64] = if version & TIMELESS == 0 { &timed } else { &[number, version] };
+        self.checksum == checksum(numbers, &self.body)
     }
 
     fn event(&self) -> Result<Event, String> {
         if !self.is_whole() {
             return Err("its checksum is wrong".to_owned());
         }
-        if self.version > i64::from(EVENT_VERSION) {
+        let version = self.version & !TIMELESS;
+        if version > i64::from(EVENT_VERSION) {
             return Err(format!(
-                "it has version {}, but this prowess reads versions up to {EVENT_VERSION}: use a newer prowess",
-                self.version
+                "it has version {version}, but this prowess reads versions up to {EVENT_VERSION}: use a newer prowess"
             ));
         }
         serde_json::from_slice(&self.body).map_err(|error| error.to_string())
@@ -199,12 +224,12 @@ mod tests {
             Event::StateChanged { changes: vec![StateChange { owner: "a".to_owned(), delta }] }
         };
         // The event itself is an object with a list of objects.
-        let deepest = bodies(&[nested(MAX_DEPTH - 3)]).unwrap().remove(0);
+        let deepest = NewEvents::of(&[nested(MAX_DEPTH - 3)]).unwrap().bodies.remove(0);
         assert_eq!(depth(&deepest), MAX_DEPTH);
         serde_json::from_slice::<Event>(&deepest).unwrap();
         let deeper = serde_json::to_vec(&nested(MAX_DEPTH - 2)).unwrap();
         serde_json::from_slice::<Event>(&deeper).unwrap_err();
-        let refused = bodies(&[nested(MAX_DEPTH - 2)]).unwrap_err().to_string();
+        let refused = NewEvents::of(&[nested(MAX_DEPTH - 2)]).unwrap_err().to_string();
         assert!(refused.contains("nested 128 levels deep"), "{refused}");
         assert_eq!(depth(br#"{"a": "[[\"[{", "b": [[]]}"#), 3);
     }
@@ -223,6 +248,19 @@ mod tests {
                 problem(rows).contains("event 2 of the thread `t` cannot be read: its checksum is wrong")
             );
         }
+    }
+
+    #[cfg(feature = "postgres")]
+    #[test]
+    fn a_row_whose_time_the_server_decided_has_none_in_its_checksum() {
+        let (_, Some(timed)) = row(1) else { panic!("no row") };
+        let (version, checksum) = timeless_version_and_checksum(1, &timed.body);
+        let timeless = EventRow { version, checksum, ..timed.clone() };
+        assert!(EventRow { stored: 8, ..timeless.clone() }.event().is_ok());
+        assert!(EventRow { stored: 8, ..timed.clone() }.event().is_err());
+        // No row passes as one of the other kind.
+        assert!(EventRow { version: timed.version, ..timeless }.event().is_err());
+        assert!(EventRow { version, ..timed }.event().is_err());
     }
 
     #[test]

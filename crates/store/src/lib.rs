@@ -53,6 +53,7 @@ mod acts_for;
 mod approval;
 #[cfg(feature = "artifacts")]
 mod artifact;
+mod counters;
 mod database;
 mod error;
 mod event;
@@ -66,12 +67,14 @@ mod retention;
 mod rows;
 #[cfg(feature = "serve")]
 pub mod serve;
+pub mod signals;
 mod sql;
 mod sqlite;
 
+pub use counters::DatabaseCounters;
 pub use database::Database;
 pub use error::DatabaseError;
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresStore, ServerLock};
+pub use postgres::PostgresStore;
 pub use retention::Retention;
 pub use sqlite::{SetAside, SqliteStore};

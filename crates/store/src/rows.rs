@@ -96,6 +96,15 @@ impl Row {
         }
     }
 
+    pub(crate) fn maybe_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, DatabaseError> {
+        match self.cells.get(column) {
+            Some(Cell::Bytes(bytes)) => Ok(bytes.clone()),
+            // SQLite has one NULL for all types.
+            Some(Cell::Number(None)) => Ok(None),
+            _ => Err(self.wrong(column)),
+        }
+    }
+
     #[cfg(feature = "serve")]
     pub(crate) fn maybe_text(&self, column: usize) -> Result<Option<String>, DatabaseError> {
         match self.cells.get(column) {

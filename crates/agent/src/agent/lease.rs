@@ -21,12 +21,25 @@ pub(super) struct HeldLease {
     pub(super) lease: Lease,
     lasts: Duration,
     renewed: Mutex<Instant>,
+    /// Whether the handle took it. Whoever took it releases it.
+    is_own: bool,
 }
 
 impl HeldLease {
     /// A lease that was just taken.
     pub(super) fn new(lease: Lease, lasts: Duration) -> Self {
-        Self { lease, lasts, renewed: Mutex::new(Instant::now()) }
+        Self { lease, lasts, renewed: Mutex::new(Instant::now()), is_own: true }
+    }
+
+    /// A lease that somebody else took and releases.
+    pub(super) fn given(lease: Lease) -> Self {
+        let lasts = lease.lasts;
+        Self { is_own: false, ..Self::new(lease, lasts) }
+    }
+
+    /// Releases it, unless somebody else does.
+    pub(super) async fn release(&self, store: &dyn ThreadStore) -> Result<(), ThreadError> {
+        if self.is_own { store.release(&self.lease).await } else { Ok(()) }
     }
 
     fn renewed(&self) -> Instant {

@@ -35,7 +35,7 @@ pub use self::watcher::{NoWatcher, ThreadUpdate, Watcher};
 use crate::id::ThreadId;
 use crate::middleware::contract::MiddlewareFactory;
 use crate::model::Model;
-use crate::thread::{ThreadStore, sub_agent_threads};
+use crate::thread::{Lease, ThreadStore, sub_agent_threads};
 use crate::thread_state::{Event, StateChange, TurnLimits};
 use crate::tool::{Tool, ToolSelection};
 
@@ -97,13 +97,50 @@ impl Agent {
     /// Another process works on the thread, the store cannot read it, a middleware cannot work in it, or two tools have
     /// the same name.
     pub async fn open(&self, id: ThreadId) -> Result<Thread, AgentError> {
+        let held = self.0.take_lease(&id).await?;
+        self.open_held(held).await
+    }
+
+    /// Opens a thread with a lease that you took, such as that of a [`Claim`](crate::queue::Claim). You release it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use prowess_agent::{Agent, MemoryThreads, NoWatcher, ThreadId, ThreadStore};
+    /// use prowess_models::{Scripted, ScriptedTurn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = Arc::new(MemoryThreads::new());
+    /// let model = Scripted::new([ScriptedTurn::new().say("Hello.")]);
+    /// let agent = Agent::builder(Arc::new(model)).store(store.clone()).build()?;
+    ///
+    /// let lease = store.lease(&ThreadId::new(), "worker 1", Duration::from_secs(30)).await?;
+    /// let mut thread = agent.open_leased(lease.clone()).await?;
+    /// thread.say("Hi.", &NoWatcher).await?;
+    /// thread.close().await?;
+    /// assert!(agent.open(lease.thread.clone()).await.is_err(), "the lease is still yours");
+    /// store.release(&lease).await?;
+    /// assert!(agent.open(lease.thread).await.is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The store cannot read the thread, a middleware cannot work in it, or two tools have the same name.
+    pub async fn open_leased(&self, lease: Lease) -> Result<Thread, AgentError> {
+        self.open_held(HeldLease::given(lease)).await
+    }
+
+    async fn open_held(&self, held: HeldLease) -> Result<Thread, AgentError> {
         let inner = &self.0;
-        let mut thread = Thread::new(Arc::clone(inner), inner.take_lease(&id).await?);
+        let mut thread = Thread::new(Arc::clone(inner), held);
         match thread.catch_up().await {
             Ok(()) => Ok(thread),
             Err(error) => {
                 // Another process may be able to open the thread, without waiting for the lease to end.
-                let _ = inner.store.release(&thread.held.lease).await;
+                let _ = thread.held.release(&*inner.store).await;
                 Err(error)
             }
         }
@@ -121,6 +158,17 @@ impl Agent {
         self.0.store.release(&held.lease).await?;
         deleted?;
         Ok(self.0.store.delete(id).await?)
+    }
+
+    /// Deletes a thread whose lease you have, and the threads of its sub-agents. This ends the lease.
+    ///
+    /// # Errors
+    ///
+    /// The store failed, or another process took the lease.
+    pub async fn delete_leased(&self, lease: &Lease) -> Result<(), AgentError> {
+        self.delete_sub_agent_threads(&lease.thread).await?;
+        self.0.store.release(lease).await?;
+        Ok(self.0.store.delete(&lease.thread).await?)
     }
 
     /// Deletes the threads of a thread's sub-agents, and those of their sub-agents.

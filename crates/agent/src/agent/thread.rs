@@ -208,7 +208,8 @@ impl Thread {
         self.held.keep_during(&*self.agent.store, waiting).await
     }
 
-    /// Tells the middleware that this process is done with the thread, and releases the lease.
+    /// Tells the middleware that this process is done with the thread, and releases the lease, unless it came with
+    /// [`Agent::open_leased`](crate::Agent::open_leased).
     ///
     /// # Errors
     ///
@@ -220,7 +221,7 @@ impl Thread {
             let events = if changes.is_empty() { Vec::new() } else { vec![Event::StateChanged { changes }] };
             self.store(events, &NoWatcher).await?;
         }
-        Ok(self.agent.store.release(&self.held.lease).await?)
+        Ok(self.held.release(&*self.agent.store).await?)
     }
 
     /// Stores the events that begin a turn.

@@ -1,30 +1,39 @@
 //! A queue in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Claim, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueState, TurnQueue};
+use super::{
+    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, MAX_ATTEMPTS, Post, PostIf, Posted, Priority,
+    QueueError, QueueNumbers, QueueState, QueuedThread, TurnQueue,
+};
 use crate::id::ThreadId;
+use crate::thread::{Lease, ThreadError, ThreadStore};
 
 /// The longest claim and the longest delay, as in the databases.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many events one look at a log reads.
+const PAGE: usize = 1000;
 
 /// When this time has passed.
 fn after(time: Duration) -> Instant {
     Instant::now() + time.min(MAX_TIME)
 }
 
-/// A queue in memory: for tests, and for servers whose turns need not survive the process.
-#[derive(Debug, Default)]
-pub struct MemoryQueue(Mutex<BTreeMap<ThreadId, QueuedThread>>);
+/// A queue in memory: for tests, and for servers whose turns need not survive the process. It knows no users.
+#[derive(Debug)]
+pub struct MemoryQueue {
+    threads: Mutex<BTreeMap<ThreadId, InboxAndWork>>,
+    store: Arc<dyn ThreadStore>,
+}
 
 #[derive(Debug, Default)]
-struct QueuedThread {
+struct InboxAndWork {
     entries: Vec<InboxEntry>,
     /// The names of all posts that the inbox has or had.
     keys: BTreeSet<String>,
@@ -32,100 +41,242 @@ struct QueuedThread {
 }
 
 /// The work that a thread has to do.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Work {
     /// When it may be claimed.
     since: Instant,
+    queued: SystemTime,
+    /// Its place in the line.
+    place: i64,
+    priority: Priority,
     posted: u64,
     attempts: u32,
+    /// Attempts without progress in a row, and how many answers the log had when the last one began.
+    failures: u32,
+    answered: u64,
+    problem: Option<String>,
+    is_dead: bool,
     /// Who claimed it, and until when.
     held: Option<(String, Instant)>,
 }
 
-impl QueuedThread {
-    fn queue(&mut self) {
-        let work = self.work.get_or_insert_with(Work::new);
-        work.posted += 1;
-        work.since = work.since.min(Instant::now());
-    }
-}
-
 impl Work {
-    fn new() -> Self {
-        Self { since: Instant::now(), posted: 0, attempts: 0, held: None }
-    }
-
-    fn claim(&mut self, thread: &ThreadId, worker: &str, lasts: Duration) -> Claim {
-        let owner = format!("{worker}/{}", Uuid::now_v7().simple());
-        self.attempts = self.attempts.saturating_add(1);
-        self.held = Some((owner.clone(), after(lasts)));
-        Claim::new(thread.clone(), owner, lasts, self.attempts)
+    fn new(place: i64) -> Self {
+        Self {
+            since: Instant::now(),
+            queued: SystemTime::now(),
+            place,
+            priority: Priority::Low,
+            posted: 0,
+            attempts: 0,
+            failures: 0,
+            answered: 0,
+            problem: None,
+            is_dead: false,
+            held: None,
+        }
     }
 
     fn is_held(&self) -> bool {
         self.held.as_ref().is_some_and(|(_, until)| *until > Instant::now())
     }
+
+    fn can_be_claimed(&self) -> bool {
+        !self.is_dead && !self.is_held() && self.since <= Instant::now()
+    }
+
+    fn in_line(&self) -> (i64, SystemTime) {
+        (self.place - Priority::PLACES * self.priority.rank(), self.queued)
+    }
+
+    fn revive(&mut self) {
+        (self.is_dead, self.failures, self.since) = (false, 0, Instant::now());
+    }
+
+    fn state(&self) -> QueueState {
+        match () {
+            () if self.is_dead => QueueState::Dead,
+            () if self.is_held() => QueueState::Claimed,
+            () => QueueState::Queued,
+        }
+    }
+}
+
+type Threads = BTreeMap<ThreadId, InboxAndWork>;
+
+/// Queues a thread, at the end of the line of all others.
+fn queue<'a>(threads: &'a mut Threads, thread: &ThreadId, priority: Priority) -> &'a mut Work {
+    let last = threads.values().filter_map(|other| Some(other.work.as_ref()?.place)).max();
+    let thread = threads.entry(thread.clone()).or_default();
+    let work = thread.work.get_or_insert_with(|| Work::new(last.map_or(0, |last| last + 1)));
+    work.posted += 1;
+    work.priority = work.priority.max(priority);
+    work.since = work.since.min(Instant::now());
+    work
 }
 
 impl MemoryQueue {
-    /// A queue without threads.
-    pub fn new() -> Self {
-        Self::default()
+    /// A queue for the threads of this store.
+    pub fn new(store: Arc<dyn ThreadStore>) -> Self {
+        Self { threads: Mutex::default(), store }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, QueuedThread>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Threads> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does something with the work of a claim.
-    fn with<T>(&self, claim: &Claim, act: impl FnOnce(&mut QueuedThread) -> T) -> Result<T, QueueError> {
+    fn with<T>(&self, claim: &Claim, act: impl FnOnce(&mut InboxAndWork) -> T) -> Result<T, QueueError> {
         let mut threads = self.lock();
-        let is_held = |thread: &&mut QueuedThread| {
+        let is_held = |thread: &&mut InboxAndWork| {
             let held = thread.work.as_ref().and_then(|work| work.held.as_ref());
-            held.is_some_and(|(owner, _)| *owner == claim.owner)
+            held.is_some_and(|(owner, _)| *owner == claim.lease.owner)
         };
-        let thread = threads.get_mut(&claim.thread).filter(is_held);
-        thread.map(act).ok_or_else(|| QueueError::ClaimLost(claim.thread.clone()))
+        let thread = threads.get_mut(claim.thread()).filter(is_held);
+        thread.map(act).ok_or_else(|| QueueError::ClaimLost(claim.thread().clone()))
     }
+
+    /// Ends a claim and its lease.
+    async fn end<T>(&self, claim: &Claim, act: impl FnOnce(&mut InboxAndWork) -> T) -> Result<T, QueueError> {
+        let done = self.with(claim, act)?;
+        self.store.release(&claim.lease).await.map_err(|error| failed("release a thread", error))?;
+        Ok(done)
+    }
+
+    /// Holds a thread and takes its lease. `None` if somebody else has the lease.
+    async fn hold(
+        &self,
+        thread: &ThreadId,
+        worker: &str,
+        lasts: Duration,
+    ) -> Result<Option<Claim>, QueueError> {
+        let owner = format!("{worker}/{}", Uuid::now_v7().simple());
+        let lost = {
+            let mut threads = self.lock();
+            let work = threads.get_mut(thread).and_then(|thread| thread.work.as_mut());
+            let Some(work) = work.filter(|work| !work.is_held()) else { return Ok(None) };
+            work.held.replace((owner.clone(), after(lasts)))
+        };
+        let undo = || {
+            if let Some(work) = self.lock().get_mut(thread).and_then(|thread| thread.work.as_mut()) {
+                work.held = None;
+            }
+        };
+        let taken = self.take(thread, &owner, lasts, lost.is_some()).await;
+        if !matches!(taken, Ok(Some(_))) {
+            undo();
+        }
+        taken
+    }
+
+    async fn take(
+        &self,
+        thread: &ThreadId,
+        owner: &str,
+        lasts: Duration,
+        takes_over: bool,
+    ) -> Result<Option<Claim>, QueueError> {
+        let lease = match self.store.lease(thread, owner, lasts.min(MAX_TIME)).await {
+            Ok(lease) => lease,
+            Err(ThreadError::Leased { .. }) => return Ok(None),
+            Err(error) => return Err(failed("lease a thread", error)),
+        };
+        let answered = self.answered(thread).await?;
+        let claim = Claim::new(Lease { lasts, ..lease }, 0, takes_over);
+        let attempt = self.with(&claim, |thread| {
+            let Some(work) = &mut thread.work else { return Some(0) };
+            let has_progressed = answered > work.answered;
+            if takes_over && work.failures >= MAX_ATTEMPTS && !has_progressed {
+                work.is_dead = true;
+                work.problem = Some(super::WORKER_VANISHED.to_owned());
+                return None;
+            }
+            work.attempts = work.attempts.saturating_add(1);
+            work.failures = if has_progressed { 1 } else { work.failures.saturating_add(1) };
+            work.answered = answered;
+            Some(work.attempts)
+        })?;
+        let Some(attempt) = attempt else {
+            self.store.release(&claim.lease).await.map_err(|error| failed("release a thread", error))?;
+            return Ok(None);
+        };
+        Ok(Some(Claim { attempt, ..claim }))
+    }
+
+    /// How many answers the log of a thread has.
+    async fn answered(&self, thread: &ThreadId) -> Result<u64, QueueError> {
+        let (mut answered, mut last) = (0, 0);
+        loop {
+            let page = match self.store.events(thread, last, PAGE).await {
+                Err(ThreadError::NotFound(_)) => Vec::new(),
+                page => page.map_err(|error| failed("read a thread", error))?,
+            };
+            answered += page.iter().filter(|stored| stored.event.is_answer()).count() as u64;
+            match page.last() {
+                Some(stored) if page.len() == PAGE => last = stored.number,
+                _ => return Ok(answered),
+            }
+        }
+    }
+}
+
+fn failed(action: &str, error: ThreadError) -> QueueError {
+    QueueError::Store { action: format!("could not {action}"), source: Box::new(error) }
 }
 
 #[async_trait]
 impl TurnQueue for MemoryQueue {
     async fn post_if(&self, thread: &ThreadId, post: &Post, condition: PostIf) -> Result<Posted, QueueError> {
         let mut threads = self.lock();
-        let thread = threads.entry(thread.clone()).or_default();
-        if thread.keys.contains(&post.key()) {
+        let known = threads.entry(thread.clone()).or_default();
+        if known.keys.contains(&post.key()) {
             return Ok(Posted::Known);
         }
         let holds = match condition {
             PostIf::Always => true,
-            PostIf::Rests => thread.work.is_none(),
-            PostIf::FewerWait(most) => (thread.entries.len() as u64) < most,
+            PostIf::Rests => known.work.is_none(),
+            PostIf::FewerWait(most) => (known.entries.len() as u64) < most,
         };
         if !holds {
             return Ok(Posted::Refused);
         }
-        thread.keys.insert(post.key());
-        let number = thread.keys.len() as u64;
-        thread.entries.push(InboxEntry::new(number, post.clone()));
-        thread.queue();
+        known.keys.insert(post.key());
+        let number = known.keys.len() as u64;
+        known.entries.push(InboxEntry::new(number, post.clone()));
+        let work = queue(&mut threads, thread, post.priority());
+        if post.revives() {
+            work.revive();
+        }
         Ok(Posted::New)
     }
 
     async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError> {
-        self.lock().entry(thread.clone()).or_default().queue();
+        queue(&mut self.lock(), thread, Priority::Normal);
         Ok(())
     }
 
-    async fn claim(&self, worker: &str, lasts: Duration) -> Result<Option<Claim>, QueueError> {
-        let mut threads = self.lock();
-        let now = Instant::now();
-        let waits = threads.iter_mut().filter_map(|(id, thread)| {
-            let work = thread.work.as_mut()?;
-            (!work.is_held() && work.since <= now).then_some((id, work))
-        });
-        let Some((id, work)) = waits.min_by_key(|(_, work)| work.since) else { return Ok(None) };
-        Ok(Some(work.claim(id, worker, lasts)))
+    async fn claim(
+        &self,
+        worker: &str,
+        lasts: Duration,
+        limits: ClaimLimits,
+    ) -> Result<Option<Claim>, QueueError> {
+        let next = {
+            let threads = self.lock();
+            let works = || threads.iter().filter_map(|(id, thread)| Some((id, thread.work.as_ref()?)));
+            if works().filter(|(_, work)| work.is_held()).count() as u64 >= limits.in_all {
+                return Ok(None);
+            }
+            let mut waits: Vec<_> = works().filter(|(_, work)| work.can_be_claimed()).collect();
+            waits.sort_by_key(|(_, work)| work.in_line());
+            waits.into_iter().map(|(id, _)| id.clone()).collect::<Vec<_>>()
+        };
+        for thread in next {
+            if let Some(claim) = self.hold(&thread, worker, lasts).await? {
+                return Ok(Some(claim));
+            }
+        }
+        Ok(None)
     }
 
     async fn claim_thread(
@@ -134,17 +285,24 @@ impl TurnQueue for MemoryQueue {
         worker: &str,
         lasts: Duration,
     ) -> Result<Option<Claim>, QueueError> {
-        let mut threads = self.lock();
-        let work = threads.entry(thread.clone()).or_default().work.get_or_insert_with(Work::new);
-        Ok((!work.is_held()).then(|| work.claim(thread, worker, lasts)))
+        {
+            let mut threads = self.lock();
+            if threads.get(thread).is_none_or(|thread| thread.work.is_none()) {
+                queue(&mut threads, thread, Priority::Low).posted = 0;
+            }
+        }
+        self.hold(thread, worker, lasts).await
     }
 
     async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
         self.with(claim, |thread| {
             if let Some((_, until)) = thread.work.as_mut().and_then(|work| work.held.as_mut()) {
-                *until = after(claim.lasts);
+                *until = after(claim.lease.lasts);
             }
-        })
+        })?;
+        let kept =
+            self.store.lease(claim.thread(), &claim.lease.owner, claim.lease.lasts.min(MAX_TIME)).await;
+        kept.map(drop).map_err(|error| failed("keep a thread", error))
     }
 
     async fn inbox(&self, claim: &Claim) -> Result<Inbox, QueueError> {
@@ -168,44 +326,124 @@ impl TurnQueue for MemoryQueue {
     }
 
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError> {
-        self.with(claim, |thread| {
+        self.end(claim, |thread| {
             let Some(work) = thread.work.as_mut() else { return Finished::Rests };
             if work.posted == posted {
                 thread.work = None;
                 return Finished::Rests;
             }
-            *work = Work { posted: work.posted, ..Work::new() };
+            *work = Work { posted: work.posted, priority: work.priority, ..Work::new(work.place) };
             Finished::Queued
         })
+        .await
     }
 
     async fn give_back(&self, claim: &Claim, delay: Duration) -> Result<(), QueueError> {
-        self.with(claim, |thread| {
+        self.end(claim, |thread| {
             if let Some(work) = &mut thread.work {
                 (work.held, work.since) = (None, after(delay));
+                work.failures = work.failures.saturating_sub(1);
+            }
+        })
+        .await
+    }
+
+    async fn postpone(&self, claim: &Claim, posted: u64, delay: Duration) -> Result<Finished, QueueError> {
+        self.end(claim, |thread| {
+            let Some(work) = thread.work.as_mut() else { return Finished::Rests };
+            if work.posted == posted {
+                (work.held, work.since) = (None, after(delay));
+                work.failures = work.failures.saturating_sub(1);
+                return Finished::Rests;
+            }
+            *work = Work { posted: work.posted, priority: work.priority, ..Work::new(work.place) };
+            Finished::Queued
+        })
+        .await
+    }
+
+    async fn fail(&self, claim: &Claim, delay: Duration, problem: &str) -> Result<Failed, QueueError> {
+        let answered = self.answered(claim.thread()).await?;
+        self.end(claim, |thread| {
+            let Some(work) = &mut thread.work else { return Failed::Again };
+            (work.held, work.since, work.problem) = (None, after(delay), Some(problem.to_owned()));
+            if answered > work.answered {
+                work.failures = 0;
+            }
+            work.is_dead = work.failures >= MAX_ATTEMPTS;
+            if work.is_dead { Failed::Dead } else { Failed::Again }
+        })
+        .await
+    }
+
+    async fn progressed(&self, claim: &Claim) -> Result<(), QueueError> {
+        self.with(claim, |thread| {
+            if let Some(work) = &mut thread.work {
+                work.failures = 0;
             }
         })
     }
 
-    async fn postpone(&self, claim: &Claim, posted: u64, delay: Duration) -> Result<Finished, QueueError> {
-        self.with(claim, |thread| {
-            let Some(work) = thread.work.as_mut() else { return Finished::Rests };
-            if work.posted == posted {
-                (work.held, work.since) = (None, after(delay));
-                return Finished::Rests;
+    async fn retry(&self, thread: &ThreadId) -> Result<bool, QueueError> {
+        let mut threads = self.lock();
+        let work = threads.get_mut(thread).and_then(|thread| thread.work.as_mut());
+        Ok(work.filter(|work| work.is_dead).map(Work::revive).is_some())
+    }
+
+    async fn drop_work(&self, thread: &ThreadId) -> Result<bool, QueueError> {
+        {
+            let mut threads = self.lock();
+            let dead = threads.get_mut(thread);
+            let dead = dead.filter(|thread| thread.work.as_ref().is_some_and(|work| work.is_dead));
+            let Some(dead) = dead else { return Ok(false) };
+            dead.entries.clear();
+        }
+        let end = Post::End { id: Uuid::now_v7().simple().to_string() };
+        self.post(thread, &end).await.map(|_| true)
+    }
+
+    async fn list(&self, most: usize) -> Result<Vec<QueuedThread>, QueueError> {
+        let threads = self.lock();
+        let mut all: Vec<(i64, QueuedThread)> = Vec::new();
+        for (id, thread) in &*threads {
+            let Some(work) = &thread.work else { continue };
+            let wait = work.since.checked_duration_since(Instant::now());
+            let not_before = wait.filter(|_| !work.is_held()).map(|wait| SystemTime::now() + wait);
+            let listed = QueuedThread {
+                worker: work.held.as_ref().filter(|_| work.is_held()).map(|(owner, _)| owner.clone()),
+                not_before,
+                attempts: work.attempts,
+                failures: work.failures,
+                problem: work.problem.clone(),
+                ..QueuedThread::new(id.clone(), work.state(), work.queued)
+            };
+            all.push((work.place, listed));
+        }
+        all.sort_by_key(|(place, listed)| (listed.state != QueueState::Dead, listed.since, *place));
+        Ok(all.into_iter().take(most).map(|(_, listed)| listed).collect())
+    }
+
+    async fn numbers(&self) -> Result<QueueNumbers, QueueError> {
+        let threads = self.lock();
+        let mut numbers = QueueNumbers::new();
+        for work in threads.values().filter_map(|thread| thread.work.as_ref()) {
+            match work.state() {
+                QueueState::Dead => numbers.dead += 1,
+                QueueState::Claimed => numbers.working += 1,
+                _ if work.can_be_claimed() => {
+                    numbers.queued += 1;
+                    numbers.age = numbers.age.max(work.queued.elapsed().unwrap_or_default());
+                }
+                _ => numbers.waiting += 1,
             }
-            *work = Work { posted: work.posted, ..Work::new() };
-            Finished::Queued
-        })
+        }
+        Ok(numbers)
     }
 
     async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
         let threads = self.lock();
-        Ok(match threads.get(thread).and_then(|thread| thread.work.as_ref()) {
-            None => QueueState::Rests,
-            Some(work) if work.is_held() => QueueState::Claimed,
-            Some(_) => QueueState::Queued,
-        })
+        let work = threads.get(thread).and_then(|thread| thread.work.as_ref());
+        Ok(work.map_or(QueueState::Rests, Work::state))
     }
 
     async fn forget(&self, thread: &ThreadId) -> Result<(), QueueError> {

@@ -3,29 +3,37 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Claim, Finished, Post, PostIf, Posted, QueueError, QueueState, TurnQueue};
+use super::{
+    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, Post, PostIf, Posted, Priority, QueueError,
+    QueueState, TurnQueue, WORKER_VANISHED,
+};
 use crate::id::ThreadId;
 use crate::message::Message;
-use crate::thread_state::CallReply;
+use crate::thread::{ThreadError, ThreadStore};
+use crate::thread_state::{CallReply, Event};
+use crate::tool::ToolAnswer;
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(600);
 /// Shorter than any test takes. A test that needs its end waits longer.
 const SHORT: Duration = Duration::from_millis(30);
 
-/// Runs the suite against a queue that nobody else uses, and that is empty. Panics at the first failure.
+/// Runs the suite against a queue that nobody else uses, and that is empty, and the store of its threads. Panics at the first
+/// failure.
 ///
 /// ```
 /// use std::sync::Arc;
+/// use prowess_agent::MemoryThreads;
 /// use prowess_agent::queue::MemoryQueue;
 /// use prowess_agent::testing::turn_queue_suite;
 ///
 /// # #[tokio::main]
 /// # async fn main() {
-/// turn_queue_suite(Arc::new(MemoryQueue::new())).await;
+/// let store = Arc::new(MemoryThreads::new());
+/// turn_queue_suite(Arc::new(MemoryQueue::new(store.clone())), store).await;
 /// # }
 /// ```
-pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>) {
+pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>, store: Arc<dyn ThreadStore>) {
     posts_come_back_in_order(&*queue).await;
     a_reply_counts_once(&*queue).await;
     a_post_for_a_thread_at_rest_is_refused_by_others(&*queue).await;
@@ -42,11 +50,23 @@ pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>) {
     a_thread_can_be_woken_without_a_post(&*queue).await;
     what_is_forgotten_is_gone(&*queue).await;
     the_longest_times_are_no_error(&*queue).await;
+    case_143_a_claim_has_the_lease_of_its_thread(&*queue, &*store).await;
+    case_144_a_worker_that_wakes_after_its_claim_writes_nothing(&*queue, &*store).await;
+    a_thread_that_somebody_else_has_is_not_claimed(&*queue, &*store).await;
+    only_so_many_threads_are_claimed(&*queue).await;
+    an_urgent_thread_comes_before_others(&*queue).await;
+    case_147_attempts_without_progress_end_as_a_dead_letter(&*queue, &*store).await;
+    case_147_a_thread_whose_workers_vanish_is_a_dead_letter(&*queue).await;
+    attempts_with_progress_do_not_count(&*queue, &*store).await;
+    a_dead_letter_can_be_retried_or_dropped(&*queue).await;
+    the_end_of_a_turn_brings_a_dead_letter_back(&*queue).await;
+    the_numbers_say_how_full_it_is(&*queue).await;
+    of_many_claims_at_once_each_has_its_thread(Arc::clone(&queue)).await;
     many_posts_and_workers_lose_nothing(queue).await;
 }
 
 fn say(text: &str) -> Post {
-    Post::Say { message: Message::user(text) }
+    Post::say(Message::user(text))
 }
 
 fn reply(number: u64, reply: CallReply) -> Post {
@@ -58,12 +78,23 @@ async fn post(queue: &dyn TurnQueue, thread: &ThreadId, post: &Post) -> Posted {
 }
 
 async fn claimed(queue: &dyn TurnQueue, worker: &str, lasts: Duration) -> Claim {
-    let claim = queue.claim(worker, lasts).await.unwrap_or_else(|error| panic!("not claimed: {error}"));
-    claim.unwrap_or_else(|| panic!("nothing waits for {worker}"))
+    let claim = queue
+        .claim(worker, lasts, ClaimLimits::default())
+        .await
+        .unwrap_or_else(|error| panic!("not claimed: {error}"));
+    let Some(claim) = claim else { panic!("nothing waits for {worker}: {:#?}", queue.list(20).await) };
+    claim
 }
 
 async fn none_waits(queue: &dyn TurnQueue) {
-    assert_eq!(queue.claim("nobody", LONG).await.ok().flatten(), None);
+    assert_eq!(queue.claim("nobody", LONG, ClaimLimits::default()).await.ok().flatten(), None);
+}
+
+/// The same claim for another time.
+fn lasting(claim: &Claim, lasts: Duration) -> Claim {
+    let mut claim = claim.clone();
+    claim.lease.lasts = lasts;
+    claim
 }
 
 /// Takes every post and lets the thread rest.
@@ -86,7 +117,7 @@ async fn posts_come_back_in_order(queue: &dyn TurnQueue) {
     }
     assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Queued));
     let claim = claimed(queue, "one", LONG).await;
-    assert_eq!((&claim.thread, claim.attempt), (&thread, 1));
+    assert_eq!((claim.thread(), claim.attempt), (&thread, 1));
     assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Claimed));
     assert_eq!(settle(queue, &claim).await, posts);
     assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Rests));
@@ -151,7 +182,7 @@ async fn a_named_thread_can_be_claimed(queue: &dyn TurnQueue) {
     none_waits(queue).await;
     assert_eq!(post(queue, &thread, &say("b")).await, Posted::New);
     let last = claimed(queue, "two", LONG).await;
-    assert_eq!(last.thread, thread);
+    assert_eq!(last.thread(), &thread);
     assert_eq!(settle(queue, &last).await.len(), 2);
 }
 
@@ -224,8 +255,8 @@ async fn one_worker_at_a_time(queue: &dyn TurnQueue) {
     post(queue, &other, &say("b")).await;
     let first = claimed(queue, "one", LONG).await;
     let second = claimed(queue, "one", LONG).await;
-    assert_eq!((&first.thread, &second.thread), (&one, &other), "who waited for longer comes first");
-    assert_ne!(first.owner, second.owner);
+    assert_eq!((first.thread(), second.thread()), (&one, &other), "who waited for longer comes first");
+    assert_ne!(first.lease.owner, second.lease.owner);
     none_waits(queue).await;
     settle(queue, &first).await;
     settle(queue, &second).await;
@@ -237,12 +268,12 @@ async fn a_claim_ends_with_its_time(queue: &dyn TurnQueue) {
     let first = claimed(queue, "one", SHORT).await;
     // Nobody else took it, so it still counts.
     tokio::time::sleep(SHORT * 2).await;
-    assert!(queue.keep(&Claim { lasts: LONG, ..first.clone() }).await.is_ok());
+    assert!(queue.keep(&lasting(&first, LONG)).await.is_ok());
     none_waits(queue).await;
     assert!(queue.keep(&first).await.is_ok());
     tokio::time::sleep(SHORT * 2).await;
     let second = claimed(queue, "two", LONG).await;
-    assert_eq!((&second.thread, second.attempt), (&thread, 2));
+    assert_eq!((second.thread(), second.attempt), (&thread, 2));
     assert_eq!(settle(queue, &second).await.len(), 1);
 }
 
@@ -366,7 +397,9 @@ async fn many_posts_and_workers_lose_nothing(queue: Arc<dyn TurnQueue>) {
                 let mut taken = Vec::new();
                 let mut idle = 0;
                 while idle < 200 {
-                    let Ok(Some(claim)) = queue.claim(&format!("worker {worker}"), LONG).await else {
+                    let Ok(Some(claim)) =
+                        queue.claim(&format!("worker {worker}"), LONG, ClaimLimits::default()).await
+                    else {
                         idle += 1;
                         tokio::time::sleep(Duration::from_millis(2)).await;
                         continue;
@@ -374,8 +407,8 @@ async fn many_posts_and_workers_lose_nothing(queue: Arc<dyn TurnQueue>) {
                     idle = 0;
                     let Ok(inbox) = queue.inbox(&claim).await else { panic!("a held claim was lost") };
                     for entry in inbox.entries {
-                        let Post::Say { message } = &entry.post else { panic!("{entry:?}") };
-                        taken.push((claim.thread.clone(), message.text()));
+                        let Post::Say { message, .. } = &entry.post else { panic!("{entry:?}") };
+                        taken.push((claim.thread().clone(), message.text()));
                         assert!(queue.taken(&claim, entry.number).await.is_ok());
                     }
                     assert!(queue.finish(&claim, inbox.posted).await.is_ok());
@@ -398,4 +431,230 @@ async fn many_posts_and_workers_lose_nothing(queue: Arc<dyn TurnQueue>) {
         assert_eq!(numbers, (0..POSTS).collect::<Vec<_>>());
         assert_eq!(queue.state(thread).await.ok(), Some(QueueState::Rests));
     }
+}
+
+fn answered() -> Event {
+    Event::ToolAnswered { call: "c".into(), answer: ToolAnswer::text("Done.") }
+}
+
+fn said() -> Event {
+    Event::TurnStarted { messages: vec![Message::user("Hi.")] }
+}
+
+async fn case_143_a_claim_has_the_lease_of_its_thread(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let claim = claimed(queue, "one", LONG).await;
+    let other = store.lease(&thread, "another", LONG).await;
+    assert!(matches!(other, Err(ThreadError::Leased { .. })), "{other:?}");
+    assert!(store.append(&claim.lease, 0, &[said()]).await.is_ok());
+    assert!(queue.keep(&claim).await.is_ok());
+    assert!(store.append(&claim.lease, 1, &[answered()]).await.is_ok(), "it is the same lease");
+    settle(queue, &claim).await;
+    // The lease has ended with the claim.
+    let lease = store.lease(&thread, "another", LONG).await;
+    assert!(lease.as_ref().is_ok_and(|lease| lease.epoch > claim.lease.epoch), "{lease:?}");
+    if let Ok(lease) = lease {
+        assert!(store.release(&lease).await.is_ok());
+    }
+}
+
+async fn case_144_a_worker_that_wakes_after_its_claim_writes_nothing(
+    queue: &dyn TurnQueue,
+    store: &dyn ThreadStore,
+) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let late = claimed(queue, "one", SHORT).await;
+    tokio::time::sleep(SHORT * 2).await;
+    let claim = claimed(queue, "one", LONG).await;
+    assert!(claim.takes_over && !late.takes_over);
+    assert!(claim.lease.epoch > late.lease.epoch, "the same worker is another owner");
+    let refused = store.append(&late.lease, 0, &[said()]).await;
+    assert!(matches!(refused, Err(ThreadError::LeaseLost(_))), "{refused:?}");
+    assert!(queue.keep(&late).await.is_err());
+    assert!(store.release(&late.lease).await.is_ok(), "that has no effect");
+    assert!(store.append(&claim.lease, 0, &[said()]).await.is_ok());
+    settle(queue, &claim).await;
+}
+
+async fn a_thread_that_somebody_else_has_is_not_claimed(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+    let thread = ThreadId::new();
+    let Ok(lease) = store.lease(&thread, "a chat", LONG).await else { panic!("no lease") };
+    post(queue, &thread, &say("a")).await;
+    none_waits(queue).await;
+    assert_eq!(queue.claim_thread(&thread, "one", LONG).await.ok().flatten(), None);
+    assert!(store.release(&lease).await.is_ok());
+    let claim = claimed(queue, "one", LONG).await;
+    settle(queue, &claim).await;
+}
+
+async fn only_so_many_threads_are_claimed(queue: &dyn TurnQueue) {
+    for _ in 0..2 {
+        post(queue, &ThreadId::new(), &say("a")).await;
+    }
+    let limits = ClaimLimits { in_all: 1, ..ClaimLimits::default() };
+    let Ok(Some(first)) = queue.claim("one", LONG, limits).await else { panic!("nothing waits") };
+    assert_eq!(queue.claim("two", LONG, limits).await.ok(), Some(None));
+    settle(queue, &first).await;
+    let Ok(Some(second)) = queue.claim("two", LONG, limits).await else { panic!("nothing waits") };
+    settle(queue, &second).await;
+}
+
+async fn an_urgent_thread_comes_before_others(queue: &dyn TurnQueue) {
+    let threads =
+        [Priority::Low, Priority::Normal, Priority::High].map(|priority| (ThreadId::new(), priority));
+    for (thread, priority) in &threads {
+        post(queue, thread, &Post::Say { message: Message::user("a"), priority: *priority }).await;
+    }
+    for (thread, _) in threads.iter().rev() {
+        let claim = claimed(queue, "one", LONG).await;
+        assert_eq!(claim.thread(), thread);
+        settle(queue, &claim).await;
+    }
+}
+
+async fn case_147_attempts_without_progress_end_as_a_dead_letter(
+    queue: &dyn TurnQueue,
+    store: &dyn ThreadStore,
+) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    for attempt in 1..=MAX_ATTEMPTS {
+        let claim = claimed(queue, "one", LONG).await;
+        if attempt == 1 {
+            // Events are no progress; answers are.
+            assert!(store.append(&claim.lease, 0, &[said()]).await.is_ok());
+        }
+        let failed = queue.fail(&claim, Duration::ZERO, "it is poisoned \u{0}").await;
+        let expected = if attempt < MAX_ATTEMPTS { Failed::Again } else { Failed::Dead };
+        assert_eq!(failed.ok(), Some(expected), "{attempt}");
+        assert!(queue.fail(&claim, Duration::ZERO, "again").await.is_err(), "the claim has ended");
+    }
+    none_waits(queue).await;
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Dead));
+    // Another message does not bring it back.
+    post(queue, &thread, &say("b")).await;
+    none_waits(queue).await;
+    let listed = queue.list(10).await.unwrap_or_default();
+    let [letter] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((&letter.thread, letter.state), (&thread, QueueState::Dead));
+    assert_eq!(letter.problem.as_deref(), Some("it is poisoned \u{0}"));
+    assert_eq!((letter.attempts, letter.failures), (MAX_ATTEMPTS, MAX_ATTEMPTS));
+    assert!(queue.forget(&thread).await.is_ok());
+}
+
+async fn case_147_a_thread_whose_workers_vanish_is_a_dead_letter(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    for _ in 0..MAX_ATTEMPTS {
+        let claim = claimed(queue, "one", SHORT).await;
+        assert_eq!(claim.thread(), &thread);
+        tokio::time::sleep(SHORT * 2).await;
+    }
+    none_waits(queue).await;
+    let listed = queue.list(10).await.unwrap_or_default();
+    let [letter] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!(letter.state, QueueState::Dead);
+    assert_eq!(letter.problem.as_deref(), Some(WORKER_VANISHED));
+    assert!(queue.forget(&thread).await.is_ok());
+}
+
+async fn attempts_with_progress_do_not_count(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    for attempt in 0..u64::from(3 * MAX_ATTEMPTS) {
+        let claim = claimed(queue, "one", if attempt % 3 == 0 { SHORT } else { LONG }).await;
+        match attempt % 3 {
+            // Its worker vanishes after an answer.
+            0 => {
+                assert!(store.append(&claim.lease, attempt / 3, &[answered()]).await.is_ok());
+                tokio::time::sleep(SHORT * 2).await;
+            }
+            // A sub-agent got one.
+            1 => {
+                assert!(queue.progressed(&claim).await.is_ok());
+                assert_eq!(queue.fail(&claim, Duration::ZERO, "a").await.ok(), Some(Failed::Again));
+            }
+            // It was given back, which is no failure.
+            _ => assert!(queue.give_back(&claim, Duration::ZERO).await.is_ok()),
+        }
+    }
+    let claim = claimed(queue, "one", LONG).await;
+    settle(queue, &claim).await;
+}
+
+/// A dead letter with one message.
+async fn dead_letter(queue: &dyn TurnQueue) -> ThreadId {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    for _ in 0..MAX_ATTEMPTS {
+        let claim = claimed(queue, "one", LONG).await;
+        assert!(queue.fail(&claim, Duration::ZERO, "a").await.is_ok());
+    }
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Dead));
+    thread
+}
+
+async fn a_dead_letter_can_be_retried_or_dropped(queue: &dyn TurnQueue) {
+    let thread = dead_letter(queue).await;
+    assert_eq!(queue.retry(&thread).await.ok(), Some(true));
+    assert_eq!(queue.retry(&thread).await.ok(), Some(false), "it is none any more");
+    assert_eq!(queue.drop_work(&thread).await.ok(), Some(false));
+    let claim = claimed(queue, "one", LONG).await;
+    assert_eq!(settle(queue, &claim).await.len(), 1);
+
+    let thread = dead_letter(queue).await;
+    assert_eq!(queue.drop_work(&thread).await.ok(), Some(true));
+    let claim = claimed(queue, "one", LONG).await;
+    let posts = settle(queue, &claim).await;
+    assert!(matches!(&posts[..], [Post::End { .. }]), "{posts:?}");
+}
+
+async fn the_end_of_a_turn_brings_a_dead_letter_back(queue: &dyn TurnQueue) {
+    let thread = dead_letter(queue).await;
+    post(queue, &thread, &Post::Cancel { turn: 1 }).await;
+    let claim = claimed(queue, "one", LONG).await;
+    assert_eq!(settle(queue, &claim).await.len(), 2);
+}
+
+async fn the_numbers_say_how_full_it_is(queue: &dyn TurnQueue) {
+    let threads = [ThreadId::new(), ThreadId::new(), ThreadId::new()];
+    for thread in &threads {
+        post(queue, thread, &say("a")).await;
+    }
+    let working = claimed(queue, "one", LONG).await;
+    let waiting = claimed(queue, "one", LONG).await;
+    assert!(queue.give_back(&waiting, LONG).await.is_ok());
+    tokio::time::sleep(SHORT).await;
+    let Ok(numbers) = queue.numbers().await else { panic!("no numbers") };
+    assert_eq!((numbers.queued, numbers.waiting, numbers.working, numbers.dead), (1, 1, 1, 0));
+    assert!(numbers.age >= SHORT && numbers.age < LONG, "{numbers:?}");
+    settle(queue, &working).await;
+    for thread in &threads {
+        assert!(queue.forget(thread).await.is_ok());
+    }
+}
+
+async fn of_many_claims_at_once_each_has_its_thread(queue: Arc<dyn TurnQueue>) {
+    const THREADS: usize = 12;
+    for _ in 0..THREADS {
+        post(&*queue, &ThreadId::new(), &say("a")).await;
+    }
+    let claiming: Vec<_> = (0..THREADS)
+        .map(|_| {
+            let queue = Arc::clone(&queue);
+            tokio::spawn(async move { claimed(&*queue, "one", LONG).await })
+        })
+        .collect();
+    let mut claims = Vec::new();
+    for one in claiming {
+        claims.extend(one.await);
+    }
+    let threads: std::collections::BTreeSet<_> = claims.iter().map(Claim::thread).collect();
+    assert_eq!(threads.len(), THREADS);
+    for claim in &claims {
+        settle(&*queue, claim).await;
+    }
+    none_waits(&*queue).await;
 }

@@ -140,6 +140,18 @@ impl Event {
         }
     }
 
+    /// Whether a model or a tool answered. A turn that gets answers makes progress.
+    ///
+    /// ```
+    /// use prowess_agent::{Event, Message, ToolAnswer};
+    ///
+    /// assert!(Event::ToolAnswered { call: "c1".into(), answer: ToolAnswer::text("Done.") }.is_answer());
+    /// assert!(!Event::TurnStarted { messages: vec![Message::user("Hi.")] }.is_answer());
+    /// ```
+    pub fn is_answer(&self) -> bool {
+        matches!(self, Self::ModelResponded { .. } | Self::ToolAnswered { .. })
+    }
+
     /// What models were paid for it in its own thread: without what sub-agents took, whose threads have that.
     pub fn own_spent(&self) -> Option<Cow<'_, ModelUsage>> {
         match self {

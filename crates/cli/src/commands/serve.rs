@@ -1,8 +1,8 @@
 //! `prowess serve`
 
-mod only_server;
 mod place;
 mod print_unit;
+mod processes;
 mod public_url;
 mod system_user;
 mod users;
@@ -12,13 +12,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
-use clap::{Args, Subcommand};
-use prowess_serve::{OwnSkillsDecider, ServeLimits, ServedAgents as _, Server, login_link};
+use clap::{Args, Subcommand, ValueEnum};
+use prowess_serve::{OwnSkillsDecider, Process, Role, ServeLimits, ServedAgents as _, Server, login_link};
 use prowess_workspace::{Level, Runner};
 use serde_json::json;
 use tokio::net::TcpListener;
 
 use self::place::{NotedDatabase, ServerNotes, ServerPlace};
+use self::processes::RunningProcess;
 use self::public_url::public_url;
 use self::users::Administrator;
 use super::mcp::{address, raise_open_files};
@@ -71,9 +72,18 @@ pub(crate) struct Options {
     /// The most that a thread and its sub-agents may cost, in dollars; needs a price for the model in prowess.toml
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true)]
     max_cost: Option<String>,
-    /// How many threads run at the same time
+    /// What this process does: everything, requests and event streams, or turns. Several processes can share a database
+    #[arg(long, value_name = "ROLE", value_enum, default_value_t)]
+    role: RoleArg,
+    /// How many threads run at the same time in this process
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u16).range(1..))]
     turns: u16,
+    /// How many threads of one user run at the same time, in all processes [default: three quarters of --turns]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    turns_per_user: Option<u32>,
+    /// How many threads of the agent run at the same time, in all processes [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    turns_in_all: Option<u32>,
     /// How many event streams may be open; one user may have a quarter of them
     #[arg(long, value_name = "N", default_value = "2048", value_parser = clap::value_parser!(u16).range(1..))]
     streams: u16,
@@ -88,6 +98,12 @@ pub(crate) struct Options {
     /// The weakest sandbox level to accept for commands; prowess uses the strongest that works
     #[arg(long, value_name = "LEVEL", value_parser = level_parser())]
     sandbox: Option<Level>,
+    /// A direct connection to the database, if --database goes through a pooler. The variable PROWESS_LISTEN_DATABASE does the same
+    #[arg(long, value_name = "URL", env = LISTEN_VARIABLE, hide_env_values = true, help_heading = "Storage")]
+    listen_database: Option<String>,
+    /// Order the server's processes on this host to hand their threads over and stop, wait for that, and exit. With --drain=all, on all hosts
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "host")]
+    drain: Option<Drain>,
     /// Print a unit for systemd that starts the server with these options, and exit
     #[arg(long)]
     print_unit: bool,
@@ -103,6 +119,35 @@ pub(crate) struct Options {
     place: ServerPlace,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+/// The variable that names the direct connection, too.
+pub(crate) const LISTEN_VARIABLE: &str = "PROWESS_LISTEN_DATABASE";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum RoleArg {
+    #[default]
+    All,
+    Web,
+    Worker,
+}
+
+impl From<RoleArg> for Role {
+    fn from(role: RoleArg) -> Self {
+        match role {
+            RoleArg::All => Self::All,
+            RoleArg::Web => Self::Web,
+            RoleArg::Worker => Self::Worker,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Drain {
+    /// The processes on this host
+    Host,
+    /// All processes of the server
+    All,
 }
 
 #[derive(Debug, Subcommand)]
@@ -145,6 +190,10 @@ pub(crate) fn run(options: &Options, terminal: &mut Terminal, verbose: u8) -> Re
         crate::init_log(verbose, terminal, None);
         return runtime.block_on(users::run(command, &options.place, terminal));
     }
+    if let Some(drain) = options.drain {
+        crate::init_log(verbose, terminal, None);
+        return runtime.block_on(drain_processes(options, drain, terminal));
+    }
     options.check_address()?;
     let skills = options.root_args.discover()?;
     let config = Config::load(&OfProject::Nothing, &options.flags())?;
@@ -182,7 +231,9 @@ impl Options {
         let mut limits = ServeLimits::default();
         limits.turns = self.turns.into();
         // One user leaves some places to others.
-        limits.turns_per_user = (limits.turns * 3 / 4).max(1);
+        let most = (u32::from(self.turns) * 3 / 4).max(1);
+        limits.turns_per_user = self.turns_per_user.unwrap_or(most).into();
+        limits.turns_in_all = self.turns_in_all.map_or(u64::MAX, u64::from);
         limits.daily = self.daily.into();
         limits.claim = Duration::from_secs(self.lease.into());
         limits.streams = self.streams.into();
@@ -191,15 +242,30 @@ impl Options {
     }
 }
 
+/// Orders processes to stop, and waits until they have.
+async fn drain_processes(options: &Options, drain: Drain, terminal: &mut Terminal) -> Result<CommandOutcome> {
+    let (database, _) = options.place.open_existing().await?;
+    let host = processes::host();
+    let said = processes::drain(&database, (drain == Drain::Host).then_some(&*host)).await?;
+    writeln!(terminal, "{said}")?;
+    Ok(CommandOutcome::Done)
+}
+
 async fn serve(options: &Options, skills: crate::skills::Skills, config: Config) -> Result<CommandOutcome> {
     let mut signals = Signals::catch().context("signals cannot be caught")?;
     let mut err = anstream::stderr();
     let data = options.place.directory()?;
     // Until this process ends.
     let _running = server_lock::hold()?;
-    let _directory_lock = only_server::lock_directory(&data).await?;
+    let _directory_lock = processes::lock_directory(&data).await?;
     let (database, noted) = options.place.open(&data).await?;
-    let mut database_lock = only_server::lock_database(&database).await?;
+    let role = Role::from(options.role);
+    let object_store = options.workspace_dir.object_store();
+    let running = RunningProcess::join(&database, role, &data, object_store.as_deref()).await?;
+    let others =
+        prowess_store::signals::Signals::of(&database, options.listen_database.as_deref(), role.audiences())
+            .await;
+    let others = others.map_err(|error| anyhow!("--listen-database: {error}"))?;
     let opened = options.workspace_dir.workspaces()?;
     if let Some(moved) = &opened.moved {
         writeln!(err, "{}; workspaces are in {} instead", printable(moved), opened.path.display())?;
@@ -254,7 +320,8 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| cannot_listen(options.listen))?;
-    let server = Server::new(agents.clone(), &database, limits);
+    let process = Process { role, host: processes::host(), signals: others };
+    let server = Server::of(agents.clone(), &database, limits, process);
     #[cfg(feature = "oidc")]
     let server = match &oidc {
         Some(oidc) => server.sign_in_with(std::sync::Arc::clone(oidc)),
@@ -300,23 +367,19 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
     #[cfg(feature = "oidc")]
     oidc.map(|oidc| tokio::spawn(ask_issuer(oidc)));
     let watching = tokio::spawn(agents.watch_skills());
-    let (stopping, stopped) = tokio::sync::oneshot::channel();
+    let mut why = Ok(0);
     server
-        .serve(listener, async move {
-            let why = tokio::select! {
+        .serve(listener, async {
+            why = tokio::select! {
                 code = signals.code() => Ok(code),
-                taken = database_lock.lost() => Err(taken),
+                ordered = running.until_ordered() => ordered.map(|()| 0),
             };
-            // The lock is held until the last turn is at rest.
-            let _ = stopping.send((why, database_lock));
         })
         .await;
     watching.abort();
+    running.leave().await;
     database.close().await.map_err(|error| anyhow!("{error}"))?;
-    match stopped.await {
-        Ok((why, _database_lock)) => Ok(CommandOutcome::Code(why?)),
-        Err(_) => Ok(CommandOutcome::Code(0)),
-    }
+    Ok(CommandOutcome::Code(why?))
 }
 
 /// Why there can be no limit of cost, with the line that is missing. TOML reads a string of JSON.

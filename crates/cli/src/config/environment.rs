@@ -12,6 +12,8 @@ use super::{OTHER_TABLES, renamed};
 const PREFIX: &str = "PROWESS_";
 /// The variable with the token of `prowess mcp --http`. It is not a setting, although `mcp` is a table.
 pub(crate) const MCP_TOKEN: &str = "PROWESS_MCP_TOKEN";
+/// The variables of options, which are no settings either.
+const OF_OPTIONS: [&str; 3] = ["PROWESS_DATABASE", "PROWESS_FILES", "PROWESS_LISTEN_DATABASE"];
 
 /// An option of the command that sets a key.
 #[derive(Clone, Debug)]
@@ -52,7 +54,11 @@ pub(crate) fn values(variables: impl IntoIterator<Item = (String, String)>) -> R
         })
     };
     for (name, text) in variables {
-        let Some(rest) = name.strip_prefix(PREFIX).filter(|_| name != MCP_TOKEN) else { continue };
+        let Some(rest) =
+            name.strip_prefix(PREFIX).filter(|_| name != MCP_TOKEN && !OF_OPTIONS.contains(&&*name))
+        else {
+            continue;
+        };
         let key = known.iter().cloned().chain(renamed::old_keys()).find(|key| variable(key) == name);
         if let Some(key) = key.or_else(|| of_provider(rest)) {
             let path: Vec<&str> = key.split('.').collect();

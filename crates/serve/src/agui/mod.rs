@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use prowess_agent::Message;
 use prowess_agent::id::MessageId;
+use prowess_agent::queue::Priority;
 use prowess_backend::{EntryKind, VirtualPath};
 use prowess_store::serve::OwnedThread;
 use prowess_workspace::tree::PROJECT;
@@ -86,7 +87,7 @@ async fn run(
     for (index, message) in new.iter().enumerate() {
         // Replies let the turn go on, so what is said with them waits.
         let mode = if index == 0 && !has_replied { WhileWorking::Reject } else { WhileWorking::Queue };
-        say(&app, &caller, &thread, message.clone(), mode).await.map_err(|unsaid| {
+        say(&app, &caller, &thread, message.clone(), mode, Priority::Normal).await.map_err(|unsaid| {
             unsaid.with_advice(
                 "Send a run without a new message to join it, and the message after its end.",
                 "Send the reply in `resume`. A message of the same run waits for the end of the turn.",

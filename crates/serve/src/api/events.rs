@@ -30,6 +30,12 @@ use prowess_store::serve::OwnedThread;
 const PAGE: usize = 64;
 /// How often a stream looks for events that another process stored.
 const LOOK: Duration = Duration::from_secs(3);
+/// The same if other processes do all the work, and no signals of theirs arrive.
+const OFTEN: Duration = Duration::from_millis(500);
+
+fn look_every(app: &App) -> Duration {
+    if app.role.is_worker() || app.relay.hears() { LOOK } else { OFTEN }
+}
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -157,8 +163,10 @@ impl Watching {
             return Err(ApiError::bad_request("This thread has no event with this number yet."));
         }
         let live = app.live.of(&owned.id);
+        let pieces = live.watch().1;
+        app.relay.watch(&owned.id);
         Ok(Self {
-            pieces: live.watch().1,
+            pieces,
             live,
             replay,
             out: VecDeque::new(),
@@ -219,12 +227,7 @@ impl Watching {
     }
 
     fn status_of(&self, queued: QueueState) -> ThreadStatus {
-        match queued {
-            QueueState::Queued => ThreadStatus::Queued,
-            QueueState::Claimed => ThreadStatus::Working,
-            QueueState::Rests if !self.replay.questions().is_empty() => ThreadStatus::Waiting,
-            QueueState::Rests => ThreadStatus::Idle,
-        }
+        ThreadStatus::of(queued, !self.replay.questions().is_empty())
     }
 
     /// What the thread is like after the events so far.
@@ -271,7 +274,7 @@ impl Watching {
                 () = std::future::ready(()), if self.phase == Phase::CatchesUp => Some(Piece::Status),
                 // A stream that was too slow, or whose thread nobody keeps, begins again.
                 piece = self.pieces.recv() => piece.ok(),
-                () = tokio::time::sleep(LOOK) => Some(Piece::Status),
+                () = tokio::time::sleep(look_every(&self.app)) => Some(Piece::Status),
             };
             let told = match happened {
                 Some(_) if self.phase == Phase::CatchesUp => self.catch_up().await.map_err(Some),
@@ -307,7 +310,7 @@ impl Watching {
                 ("progress", json!({"call": call, "text": self.replay.shown_lines(&text)}))
             }
             Piece::Notice(text) => ("notice", json!({"text": self.replay.shown(&text)})),
-            Piece::Again => {
+            Piece::Again(_) => {
                 let status = self.status.unwrap_or(ThreadStatus::Working);
                 self.push_so_far(&SoFar::default(), status);
                 return Ok(());

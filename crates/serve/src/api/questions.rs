@@ -156,6 +156,6 @@ pub(crate) async fn answer(
         note("reply without effect").await?;
         return Ok(Replied::TooLate);
     }
-    app.posted.notify_one();
+    app.tell_posted(&thread.id);
     Ok(Replied::First)
 }

@@ -8,6 +8,7 @@ use http::StatusCode;
 use prowess_agent::Message;
 use prowess_agent::middleware::Skills;
 use prowess_agent::queue::Post;
+use prowess_agent::queue::Priority;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -84,7 +85,7 @@ pub(super) async fn load(
         ));
     }
     let message = Message::user(format!("/{}", skill.card.name));
-    let said = say(&app, &caller, &thread, message, WhileWorking::Queue).await;
+    let said = say(&app, &caller, &thread, message, WhileWorking::Queue, Priority::Normal).await;
     said.map_err(|unsaid| unsaid.with_advice("Wait for its end.", "Reply to it."))?;
     Ok(StatusCode::ACCEPTED)
 }

@@ -220,7 +220,7 @@ pub(super) async fn read(
         thread.waiting = questions.len();
         let queued = waiting.into_iter().filter_map(|entry| match entry.post {
             // The worker may have stored it since.
-            Post::Say { message } if !replay.has(message.id.as_str()) => {
+            Post::Say { message, .. } if !replay.has(message.id.as_str()) => {
                 Some(QueuedMessage { id: message.id.as_str().to_owned(), text: message.text() })
             }
             _ => None,
@@ -271,7 +271,7 @@ pub(super) async fn delete(
     // No worker takes the thread meanwhile.
     let claim = claim_at_rest(&app, &thread).await?;
     let queue = app.inbox_of(&thread.owner);
-    if let Err(error) = delete_claimed(&app, &thread).await {
+    if let Err(error) = delete_claimed(&app, &thread, &claim).await {
         // It was queued, or can rest.
         queue.give_back(&claim, Duration::ZERO).await?;
         return Err(error);
@@ -293,7 +293,7 @@ async fn claim_at_rest(app: &App, thread: &OwnedThread) -> Result<Claim, ApiErro
                 .iter()
                 .any(|entry| matches!(entry.post, Post::Cancel { turn } if Some(turn) == replay.turn));
             let says_more = waiting.iter().any(
-                |entry| matches!(&entry.post, Post::Say { message } if !replay.has(message.id.as_str())),
+                |entry| matches!(&entry.post, Post::Say { message, .. } if !replay.has(message.id.as_str())),
             );
             says_more || (replay.turn.is_some() && !is_cancelled)
         };
@@ -309,10 +309,9 @@ async fn claim_at_rest(app: &App, thread: &OwnedThread) -> Result<Claim, ApiErro
 }
 
 /// Deletes a thread that no worker has. The owner's entry goes last: as long as it is there, the deletion can be repeated.
-async fn delete_claimed(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
+async fn delete_claimed(app: &App, thread: &OwnedThread, claim: &Claim) -> Result<(), ApiError> {
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
-    // The log goes first: a process that died may still have its lease.
-    match served.agent.delete(&thread.id).await {
+    match served.agent.delete_leased(&claim.lease).await {
         Ok(()) | Err(AgentError::Thread(ThreadError::NotFound(_))) => {}
         Err(AgentError::Thread(error)) => return Err(error.into()),
         Err(error) => return Err(ApiError::internal(&error)),
@@ -353,7 +352,7 @@ pub(super) async fn fork(
     let thread = fork_thread(&app, &caller, &from, through, &title).await?;
     // A worker looks at it, so that lists show what waits in it.
     app.inbox_of(&caller.user.id).wake(&thread.id).await?;
-    app.posted.notify_one();
+    app.tell_posted(&thread.id);
     Ok((StatusCode::CREATED, Json(view(&app, &thread).await?)))
 }
 

@@ -8,7 +8,7 @@ use axum::extract::State;
 use http::StatusCode;
 use prowess_agent::Message;
 use prowess_agent::id::MessageId;
-use prowess_agent::queue::{Post, PostIf, Posted, QueueState};
+use prowess_agent::queue::{Post, PostIf, Posted, Priority, QueueState};
 use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -52,6 +52,32 @@ pub(super) struct NewTurn {
     /// An id of your own: letters, digits, `-` and `_`. A second request with the same id says nothing a second time.
     #[serde(default)]
     id: Option<String>,
+    /// How soon its turn begins if others wait, by default `normal`. `high` is for administrators.
+    #[serde(default)]
+    priority: Urgency,
+}
+
+/// How soon a turn begins if others wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Urgency {
+    /// Behind others.
+    Low,
+    /// As everybody's.
+    #[default]
+    Normal,
+    /// Before others.
+    High,
+}
+
+impl From<Urgency> for Priority {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Low => Self::Low,
+            Urgency::Normal => Self::Normal,
+            Urgency::High => Self::High,
+        }
+    }
 }
 
 /// The message that begins the turn.
@@ -79,7 +105,10 @@ pub(super) async fn start(
         message.id = MessageId::from(own.as_str());
     }
     let message_id = message.id.as_str().to_owned();
-    let said = say(&app, &caller, &thread, message, new.mode).await;
+    if new.priority == Urgency::High && !caller.user.is_admin {
+        return Err(ApiError::forbidden("Only an administrator gives a turn the priority `high`."));
+    }
+    let said = say(&app, &caller, &thread, message, new.mode, new.priority.into()).await;
     said.map_err(|unsaid| {
         unsaid.with_advice(
             "Wait for its end, or send the message with the mode `queue` or `interrupt`.",
@@ -144,11 +173,12 @@ pub(crate) async fn say(
     thread: &OwnedThread,
     message: Message,
     mode: WhileWorking,
+    priority: Priority,
 ) -> Result<(), Unsaid> {
     check(&message.text())?;
     check_allowance(app, caller).await?;
     let id = message.id.as_str().to_owned();
-    let post = Post::Say { message };
+    let post = Post::Say { message, priority };
     match mode {
         WhileWorking::Queue => {}
         WhileWorking::Reject => return post_at_rest(app, thread, &post, &id).await,
@@ -158,7 +188,7 @@ pub(crate) async fn say(
             post_one_more(app, thread, &post).await?;
             if let Some(turn) = turn {
                 app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
-                app.posted.notify_one();
+                app.tell_posted(&thread.id);
             }
             return Ok(());
         }
@@ -191,7 +221,7 @@ async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) ->
             app.inbox_of(&thread.owner).post_if(&thread.id, post, PostIf::Rests).await?
         };
         if posted != Posted::Refused {
-            app.posted.notify_one();
+            app.tell_posted(&thread.id);
             return Ok(());
         }
         // A worker may only look at the thread.
@@ -227,7 +257,7 @@ pub(super) async fn post_one_more(app: &App, thread: &OwnedThread, post: &Post) 
     {
         return Err(ApiError::too_many(format!("At most {most} messages can wait in a thread.")));
     }
-    app.posted.notify_one();
+    app.tell_posted(&thread.id);
     Ok(())
 }
 
@@ -242,6 +272,6 @@ pub(super) async fn cancel(
     let turn = app.look_at(&thread, |replay| replay.turn).await?;
     let turn = turn.ok_or_else(|| ApiError::conflict("No turn is in progress."))?;
     app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
-    app.posted.notify_one();
+    app.tell_posted(&thread.id);
     Ok(StatusCode::ACCEPTED)
 }

@@ -61,7 +61,7 @@ pub(super) async fn context(
     if used.is_none() && last > 0 {
         // A worker counts when it has looked at the thread.
         app.inbox_of(&thread.owner).wake(&thread.id).await?;
-        app.posted.notify_one();
+        app.tell_posted(&thread.id);
         let begun = tokio::time::Instant::now();
         while used.is_none() && begun.elapsed() < PATIENCE {
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use prowess_agent::Message;
+use prowess_agent::queue::Priority;
 use prowess_store::serve::OwnedThread;
 
 use crate::api::{ApiError, StreamPlace, Unsaid, WhileWorking, say};
@@ -55,9 +56,9 @@ impl Turn {
         if has_questions {
             return Err(Unsaid::Asks.with_advice("", &format!("Reply at {link}")));
         }
-        say(app, caller, thread, message, WhileWorking::Reject).await.map_err(|unsaid| {
-            unsaid.with_advice(&format!("Wait for its end: {link}"), &format!("Reply at {link}"))
-        })?;
+        say(app, caller, thread, message, WhileWorking::Reject, Priority::Normal).await.map_err(
+            |unsaid| unsaid.with_advice(&format!("Wait for its end: {link}"), &format!("Reply at {link}")),
+        )?;
         let awaited = Some(id.clone());
         let following = Following::begin(Arc::clone(app), thread, caller, place, last, awaited, |known| {
             known.light(last)

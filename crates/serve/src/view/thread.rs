@@ -22,6 +22,21 @@ pub enum ThreadStatus {
     Working,
     /// A question waits for a person.
     Waiting,
+    /// Too many attempts failed. It waits until somebody cancels its turn, or an administrator retries or drops its work.
+    Dead,
+}
+
+impl ThreadStatus {
+    /// The status of a thread with this state in the queue.
+    pub(crate) fn of(queue: QueueState, asks: bool) -> Self {
+        match queue {
+            QueueState::Queued => Self::Queued,
+            QueueState::Claimed => Self::Working,
+            QueueState::Dead => Self::Dead,
+            QueueState::Rests if asks => Self::Waiting,
+            QueueState::Rests => Self::Idle,
+        }
+    }
 }
 
 /// A thread in a list.
@@ -50,12 +65,7 @@ pub struct ThreadView {
 impl ThreadView {
     pub(crate) fn new(thread: &OwnedThread, queue: QueueState) -> Self {
         let waiting = thread.summary.waiting.len();
-        let status = match queue {
-            QueueState::Queued => ThreadStatus::Queued,
-            QueueState::Claimed => ThreadStatus::Working,
-            QueueState::Rests if waiting > 0 => ThreadStatus::Waiting,
-            QueueState::Rests => ThreadStatus::Idle,
-        };
+        let status = ThreadStatus::of(queue, waiting > 0);
         Self {
             id: thread.id.to_string(),
             title: thread.title.clone(),

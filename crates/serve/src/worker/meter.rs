@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use prowess_agent::model::ModelUsage;
-use prowess_agent::{ThreadId, ThreadUpdate, Watcher};
+use prowess_agent::{Event, ThreadId, ThreadUpdate, Watcher};
 use prowess_store::serve::{OwnedThreadError, OwnedThreads, UsageSum};
 use tokio::sync::Notify;
 
@@ -23,6 +23,17 @@ pub(super) struct Meter {
     storing: tokio::sync::Mutex<()>,
     paid: Notify,
     is_unpriced: AtomicBool,
+    log: Mutex<Log>,
+    /// Whether a sub-agent's model responded.
+    has_progressed: AtomicBool,
+}
+
+/// How far the log is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Log {
+    events: u64,
+    /// The number of the event that began the turn in progress.
+    turn: Option<u64>,
 }
 
 /// Something that models were paid.
@@ -42,7 +53,34 @@ impl Meter {
             storing: tokio::sync::Mutex::default(),
             paid: Notify::new(),
             is_unpriced: AtomicBool::new(false),
+            log: Mutex::default(),
+            has_progressed: AtomicBool::new(false),
         })
+    }
+
+    /// The log has so many events, and this turn is in progress.
+    pub(super) fn begin(&self, events: u64, turn: Option<u64>) {
+        *lock(&self.log) = Log { events, turn };
+    }
+
+    /// The number of the event that began the turn in progress.
+    pub(super) fn turn(&self) -> Option<u64> {
+        lock(&self.log).turn
+    }
+
+    fn note_event(&self, event: &Event) {
+        let mut log = lock(&self.log);
+        log.events += 1;
+        match event {
+            Event::TurnStarted { .. } => log.turn = Some(log.events),
+            Event::TurnEnded { .. } => log.turn = None,
+            _ => {}
+        }
+    }
+
+    /// Whether a sub-agent made progress since the last time.
+    pub(super) fn take_progress(&self) -> bool {
+        self.has_progressed.swap(false, Ordering::Relaxed)
     }
 
     /// Notes a payment.
@@ -115,7 +153,12 @@ impl Meter {
 
 impl Watcher for Meter {
     fn update(&self, update: ThreadUpdate<'_>) {
+        if let ThreadUpdate::Stored(event) = update {
+            self.note_event(event);
+        }
         if let ThreadUpdate::Paid { event, spent } = update {
+            let is_own = event.is_none_or(|(thread, _)| thread == self.live.thread());
+            self.has_progressed.fetch_or(!is_own, Ordering::Relaxed);
             let event = event.map(|(thread, number)| (thread.clone(), number));
             self.pay(Payment { event, spent: spent.clone() });
         }

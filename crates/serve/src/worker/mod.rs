@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use prowess_agent::AgentError;
-use prowess_agent::queue::{Claim, QueueError};
+use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError};
 use prowess_agent::thread::ThreadError;
+use prowess_base::text::escaped_start;
 use prowess_store::serve::{AccountError, OwnedThreadError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -24,21 +25,23 @@ use crate::app::App;
 use crate::live::{LiveThread, Piece};
 use crate::replays::ReadError;
 
-/// How often a worker looks for posts and queued threads that nobody told it about: another process can post them.
+/// How often a worker looks for posts and queued threads if no signals of other processes arrive.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long a thread waits after its worker failed, times the number of failures.
+/// The same if they arrive: delays and the claims of workers that vanished end without a signal.
+const CALM_LOOK: Duration = Duration::from_secs(1);
+/// How long a thread waits after its worker failed, times the number of attempts, up to a minute.
 const RETRY: Duration = Duration::from_secs(2);
-/// After how many failures in a row the turn is ended. If that fails too, the thread rests.
-const MAX_FAILURES: u32 = 5;
-/// How long a thread waits whose inbox cannot be read.
-const PARKED: Duration = Duration::from_secs(3600);
-/// How many times [`LOOK`] a thread of a busy user waits at most.
-const MOST_LOOKS: u32 = 4;
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// How long a thread waits whose worker lost the database, or that another program uses.
+const SOON: Duration = Duration::from_millis(500);
+/// How long it may take to give threads back when the server stops.
+const HAND_OVER: Duration = Duration::from_secs(3);
 
 /// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
     let room = Arc::new(Semaphore::new(app.limits.turns));
-    let name = format!("process {}", std::process::id());
+    let name = worker_name(&app);
+    let limits = ClaimLimits { per_user: app.limits.turns_per_user, in_all: app.limits.turns_in_all };
     let mut stop = app.stop.subscribe();
     let mut working = JoinSet::new();
     loop {
@@ -49,7 +52,7 @@ pub(crate) async fn run(app: Arc<App>) {
         };
         let Ok(place) = place else { break };
         while working.try_join_next().is_some() {}
-        match app.queue.claim(&name, app.limits.claim).await {
+        match app.queue.claim(&name, app.limits.claim, limits).await {
             Ok(Some(claim)) => {
                 let app = Arc::clone(&app);
                 working.spawn(async move {
@@ -64,91 +67,106 @@ pub(crate) async fn run(app: Arc<App>) {
         drop(place);
         tokio::select! {
             () = app.posted.notified() => {}
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(look_every(&app)) => {}
             _ = stop.wait_for(|stops| *stops) => break,
         }
     }
     let resting = async { while working.join_next().await.is_some() {} };
     if tokio::time::timeout(app.limits.drain, resting).await.is_err() {
-        tracing::warn!("Some threads did not come to rest. They go on after the next start");
+        tracing::warn!(
+            "Some threads did not come to rest. Other processes take them over, or the next start"
+        );
+        app.hands_over.send_replace(true);
+        let handing_over = async { while working.join_next().await.is_some() {} };
+        // A database that is gone takes no thread back.
+        let _ = tokio::time::timeout(HAND_OVER, handing_over).await;
         working.shutdown().await;
     }
 }
 
+/// How a worker calls itself, for people who look after the server.
+fn worker_name(app: &App) -> String {
+    let place = if app.host.is_empty() { String::new() } else { format!(" on {}", app.host) };
+    format!("process {}{place}", std::process::id())
+}
+
+/// How often a worker looks at the database, if nobody tells it to.
+fn look_every(app: &App) -> Duration {
+    if app.relay.hears() { CALM_LOOK } else { LOOK }
+}
+
 /// Works on a claimed thread, and ends the claim.
 async fn work(app: &App, claim: Claim) {
-    let thread = claim.thread.clone();
-    let live = app.live.of(&thread);
+    let live = app.live.of(claim.thread());
+    app.metrics.claims.fetch_add(1, Ordering::Relaxed);
+    if claim.takes_over {
+        app.metrics.takeovers.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(thread = %claim.thread(), "Took over a thread whose worker vanished");
+    }
+    live.work(true);
     live.tell(Piece::Status);
     app.metrics.working.fetch_add(1, Ordering::Relaxed);
-    let worked = AssertUnwindSafe(work_on(app, &claim, &live)).catch_unwind().await;
+    let mut hands_over = app.hands_over.subscribe();
+    let worked = tokio::select! {
+        biased;
+        worked = AssertUnwindSafe(work_on(app, &claim, &live)).catch_unwind() => worked.unwrap_or(Err(WorkError::Panicked)),
+        // What was under way is interrupted, as if the worker had died. But nobody waits for the lease.
+        _ = hands_over.wait_for(|now| *now) => Err(WorkError::HandedOver),
+    };
     app.metrics.working.fetch_sub(1, Ordering::Relaxed);
-    let worked = worked.unwrap_or(Err(WorkError::Panicked));
-    if !matches!(worked, Err(WorkError::Busy | WorkError::Leased)) {
-        app.metrics.worked.fetch_add(1, Ordering::Relaxed);
-        app.metrics.failed.fetch_add(worked.is_err().into(), Ordering::Relaxed);
-    }
-    match worked {
-        Ok(()) => app.forget_failures(&thread),
-        Err(error) => {
-            live.restart();
-            give_up(app, &claim, &live, &error).await;
-        }
+    app.metrics.worked.fetch_add(1, Ordering::Relaxed);
+    let is_failure = matches!(&worked, Err(error) if !matches!(error, WorkError::HandedOver));
+    app.metrics.failed.fetch_add(is_failure.into(), Ordering::Relaxed);
+    if let Err(error) = worked {
+        live.restart();
+        give_up(app, &claim, &live, &error).await;
     }
     live.tell(Piece::Status);
+    live.work(false);
 }
 
 /// Ends a claim after the work broke off: another attempt follows, unless there were too many.
 async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError) {
-    let thread = &claim.thread;
-    let delay = match error {
-        WorkError::Queue(QueueError::ClaimLost(_))
-        | WorkError::Agent(AgentError::Thread(ThreadError::LeaseLost(_))) => {
+    let thread = claim.thread();
+    let ended = match error {
+        error if error.is_lost() => {
+            app.metrics.leases_lost.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%thread, "Another worker took over the thread");
             return;
         }
-        // A process that died keeps its lease for some seconds.
-        WorkError::Leased => LOOK,
-        // A busy user waits, so that others need not.
-        WorkError::Busy => LOOK * claim.attempt.min(MOST_LOOKS),
+        WorkError::HandedOver => app.queue.give_back(claim, Duration::ZERO).await.map(|()| Failed::Again),
+        // That is not the thread's fault.
+        error if error.passes() => {
+            tracing::warn!(%thread, %error, "Could not reach the database");
+            app.queue.give_back(claim, SOON).await.map(|()| Failed::Again)
+        }
         error => {
-            let failures = app.note_failure(thread);
-            tracing::error!(%thread, %error, failures, "Could not work on the thread");
-            if failures > MAX_FAILURES {
-                live.tell(Piece::Notice(
-                    "The server cannot continue this turn; its log says why. Cancel the turn to go on."
-                        .to_owned(),
-                ));
-                app.forget_failures(thread);
-                // The posts stay. The next one queues the thread again.
-                let rests = match app.queue.inbox(claim).await {
-                    Ok(inbox) => app.queue.finish(claim, inbox.posted).await.map(drop),
-                    Err(_) => app.queue.give_back(claim, PARKED).await,
-                };
-                if let Err(error) = rests {
-                    tracing::error!(%thread, %error, "Could not let the thread rest");
+            tracing::error!(%thread, %error, attempt = claim.attempt, "Could not work on the thread");
+            let delay = (RETRY * claim.attempt.min(100)).min(LONGEST_RETRY);
+            let problem = escaped_start(&error.to_string());
+            let failed = app.queue.fail(claim, delay, &problem).await;
+            live.tell(Piece::Notice(match failed {
+                Ok(Failed::Dead) => {
+                    app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
+                    "The server cannot continue this turn; its log says why. Cancel the turn to go on, or ask an \
+                     administrator to try again."
+                        .to_owned()
                 }
-                return;
-            }
-            live.tell(Piece::Notice(
-                "The server could not continue this thread, and tries again.".to_owned(),
-            ));
-            RETRY * failures
+                _ => "The server could not continue this thread, and tries again.".to_owned(),
+            }));
+            failed
         }
     };
-    if let Err(error) = app.queue.give_back(claim, delay).await {
+    if let Err(error) = ended {
         tracing::error!(%thread, %error, "Could not give the thread back");
     }
 }
 
 async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(), WorkError> {
-    let Some(owned) = app.threads.owner_of(&claim.thread).await? else {
+    let Some(owned) = app.threads.owner_of(claim.thread()).await? else {
         // It was deleted.
-        app.queue.forget(&claim.thread).await?;
+        app.forget(claim).await?;
         return Ok(());
-    };
-    let Some(_place) = app.working.take(&owned.owner, app.limits.turns_per_user, usize::MAX) else {
-        return Err(WorkError::Busy);
     };
     Work::new(app, claim, &owned, live).through().await
 }
@@ -156,10 +174,8 @@ async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(),
 /// Why the work on a thread broke off.
 #[derive(Debug, thiserror::Error)]
 enum WorkError {
-    #[error("another process uses the thread")]
-    Leased,
-    #[error("other threads of the same user have all places")]
-    Busy,
+    #[error("the server stops")]
+    HandedOver,
     #[error("the worker crashed")]
     Panicked,
     #[error(transparent)]
@@ -184,6 +200,15 @@ impl From<ReadError> for WorkError {
 }
 
 impl WorkError {
+    /// Whether another worker has the thread now.
+    fn is_lost(&self) -> bool {
+        matches!(
+            self,
+            Self::Queue(QueueError::ClaimLost(_))
+                | Self::Agent(AgentError::Thread(ThreadError::LeaseLost(_) | ThreadError::Leased { .. }))
+        )
+    }
+
     /// Whether it is about a database that may answer again soon.
     fn passes(&self) -> bool {
         matches!(

@@ -6,16 +6,15 @@ use std::time::{Duration, SystemTime};
 use prowess_agent::agent::ReplyTo;
 use prowess_agent::middleware::{Summarisation, possible_sub_agents};
 use prowess_agent::queue::{Claim, Finished, Inbox, InboxEntry, Post, QueueError};
-use prowess_agent::thread::ThreadError;
 use prowess_agent::thread_state::NextStep;
 use prowess_agent::{AgentError, Message, Thread, ThreadId, TurnStatus};
 use prowess_base::text::escaped_start;
-use prowess_store::serve::OwnedThread;
+use prowess_store::serve::{OwnedThread, WorkerLook};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::meter::{Meter, Payment};
 use super::summary::{first_words, summary_of, title_of};
-use super::{LOOK, MAX_FAILURES, WorkError};
+use super::{LOOK, WorkError, look_every};
 use crate::app::{App, lock};
 use crate::live::{LiveThread, Piece};
 use crate::view::Replay;
@@ -104,22 +103,18 @@ impl<'a> Work<'a> {
     }
 
     fn thread(&self) -> &ThreadId {
-        &self.claim.thread
+        self.claim.thread()
     }
 
     /// Works until the thread rests, and ends the claim.
     pub(super) async fn through(&self) -> Result<(), WorkError> {
         let owned = self.owned;
-        // A thread that was deleted meanwhile must not be made again.
-        self.app.queue.inbox(self.claim).await?;
-        self.live.begin(self.keeping(self.app.look_at(owned, |replay| replay.ends)).await??);
+        let seen = self.app.look_at(owned, |replay| (replay.ends, replay.last, replay.turn));
+        let (ends, events, turn) = self.keeping(seen).await??;
+        self.live.begin(ends);
+        self.meter.begin(events, turn);
         let served = self.keeping(self.app.agents.thread(&owned.owner, self.thread())).await??;
-        let opened = self.keeping(served.agent.open(self.thread().clone())).await?;
-        let mut thread = match opened {
-            Ok(thread) => thread,
-            Err(AgentError::Thread(ThreadError::Leased { .. })) => return Err(WorkError::Leased),
-            Err(error) => return Err(error.into()),
-        };
+        let mut thread = self.keeping(served.agent.open_leased(self.claim.lease.clone())).await??;
         let worked = async {
             if self.claim.attempt > 1 {
                 self.keeping(self.note_missed()).await??;
@@ -128,7 +123,6 @@ impl<'a> Work<'a> {
         };
         let worked = worked.await;
         let summary = self.keeping(self.summarise(&mut thread)).await.and_then(|stored| stored);
-        // A lease that cannot be released runs out.
         let closed = thread.close().await;
         let worked = worked?;
         // A list that is not up to date is no reason to work again.
@@ -139,13 +133,13 @@ impl<'a> Work<'a> {
         match worked {
             Worked::Rests(posted) => {
                 if self.app.queue.finish(self.claim, posted).await? == Finished::Queued {
-                    self.app.posted.notify_one();
+                    self.app.tell_posted(self.thread());
                 }
             }
             Worked::Waits(posted) => {
                 let delay = FORBIDDEN.min(until_midnight(SystemTime::now()));
                 if self.app.queue.postpone(self.claim, posted, delay).await? == Finished::Queued {
-                    self.app.posted.notify_one();
+                    self.app.tell_posted(self.thread());
                 }
             }
         }
@@ -187,14 +181,25 @@ impl<'a> Work<'a> {
             _ => None,
         });
         if let Some((entry, turn)) = cancel {
-            let is_current = self.turn().await? == Some(turn);
+            let is_current = self.meter.turn() == Some(turn);
             return Ok(if is_current {
                 Next::Turn(Turn::Entry(entry.clone()))
             } else {
                 Next::Drop(entry.number)
             });
         }
-        let (forbidden, step) = (self.forbidden().await?, thread.state().next());
+        let end = entries.iter().find(|entry| matches!(entry.post, Post::End { .. }));
+        if let Some(entry) = end {
+            return Ok(match self.meter.turn() {
+                Some(_) => Next::Turn(Turn::Entry(entry.clone())),
+                None => Next::Drop(entry.number),
+            });
+        }
+        let step = thread.state().next();
+        if entries.is_empty() && matches!(step, NextStep::Wait | NextStep::Ask(_)) {
+            return Ok(Next::Rest);
+        }
+        let forbidden = self.forbidden().await?;
         let is_in_turn = !matches!(step, NextStep::Wait | NextStep::Ask(_));
         match &forbidden {
             Some(forbidden) if is_in_turn => return Ok(Next::Turn(Turn::Stop(forbidden.reason()))),
@@ -218,15 +223,10 @@ impl<'a> Work<'a> {
         match step {
             NextStep::Wait => {}
             NextStep::Ask(_) => return Ok(Next::Rest),
-            _ if self.app.failures(thread.id()) >= MAX_FAILURES => {
-                let turn = self.turn().await?.unwrap_or_default();
-                let entry = InboxEntry::new(0, Post::Cancel { turn });
-                return Ok(Next::Turn(Turn::Entry(entry)));
-            }
             _ => return Ok(Next::Turn(Turn::GoOn)),
         }
         let Some(entry) = entries.into_iter().next() else { return Ok(Next::Rest) };
-        if let Post::Say { message } = &entry.post {
+        if let Post::Say { message, .. } = &entry.post {
             if has(thread, message) {
                 return Ok(Next::Drop(entry.number));
             }
@@ -250,7 +250,7 @@ impl<'a> Work<'a> {
             Turn::Entry(entry) => (entry.number, entry.post),
         };
         match post {
-            Post::Say { message } => {
+            Post::Say { message, .. } => {
                 let said = message.clone();
                 let say = async move |thread: &mut Thread| thread.say_all(vec![said], meter).await;
                 self.drive(thread, Some(number), say).await?;
@@ -268,8 +268,8 @@ impl<'a> Work<'a> {
                     self.drive(thread, Some(number), reply).await?;
                 }
             }
-            Post::Cancel { .. } => {
-                self.keeping(thread.cancel(live)).await??;
+            Post::Cancel { .. } | Post::End { .. } => {
+                self.keeping(thread.cancel(meter)).await??;
                 live.restart();
             }
             Post::Change { change, .. } => {
@@ -292,7 +292,7 @@ impl<'a> Work<'a> {
     where
         F: AsyncFnOnce(&mut Thread) -> Result<TurnStatus, AgentError>,
     {
-        self.live.begin(self.app.look_at(self.owned, |replay| replay.ends).await?);
+        self.live.restart();
         let mut pieces = tokio::time::interval(PIECES);
         pieces.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let end = {
@@ -336,17 +336,15 @@ impl<'a> Work<'a> {
         loop {
             let looked = async {
                 tokio::select! {
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = tokio::time::sleep(look_every(self.app)) => {}
                     () = self.meter.paid() => {}
-                }
-                if let Some(number) = self.cancels(own).await? {
-                    return Ok(Some(End::Cancelled(number)));
+                    () = self.live.posted.notified() => {}
                 }
                 let is_due = checked.elapsed() > CHECK;
                 if is_due {
                     checked = Instant::now();
                 }
-                Ok(self.forbids(is_due).await?.map(End::Stopped))
+                self.look(own, is_due).await
             };
             // A look can take long, too.
             match self.keeping(looked).await.and_then(|found| found) {
@@ -360,31 +358,39 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The post that ends the turn in progress, if there is one.
-    async fn cancels(&self, own: Option<u64>) -> Result<Option<u64>, WorkError> {
-        let Some(turn) = self.turn().await? else { return Ok(None) };
-        let waits = self.app.queue.waits(self.claim, &Post::Cancel { turn }.key()).await?;
-        Ok(waits.filter(|number| Some(*number) != own))
-    }
-
-    /// Why the turn may not go on: after each payment, and from time to time.
-    async fn forbids(&self, is_due: bool) -> Result<Option<String>, WorkError> {
-        if !self.note_usage().await? && !is_due {
+    /// Why the turn should end: somebody cancelled it, or its user may not go on. The latter is checked after each payment, and if it
+    /// is due.
+    async fn look(&self, own: Option<u64>, is_due: bool) -> Result<Option<End>, WorkError> {
+        let paid = self.note_usage().await?;
+        if self.meter.take_progress() {
+            self.app.queue.progressed(self.claim).await?;
+        }
+        let cancel = Post::Cancel { turn: self.meter.turn().unwrap_or_default() }.key();
+        let look = self.app.threads.look(&self.owned.owner, self.claim, &cancel).await?;
+        if !look.is_claimed {
+            return Err(QueueError::ClaimLost(self.thread().clone()).into());
+        }
+        if let Some(number) = look.waits.filter(|number| Some(*number) != own) {
+            return Ok(Some(End::Cancelled(number)));
+        }
+        if !paid && !is_due {
             return Ok(None);
         }
-        Ok(self.forbidden().await?.map(|forbidden| forbidden.reason()))
+        Ok(self.forbids(&look).map(|forbidden| End::Stopped(forbidden.reason())))
     }
 
     /// Why the user may not go on.
     async fn forbidden(&self) -> Result<Option<Forbidden>, WorkError> {
-        let user = self.app.accounts.user(&self.owned.owner).await?;
-        let Some(user) = user.filter(|user| !user.is_disabled) else { return Ok(Some(Forbidden::Disabled)) };
-        Ok(self.app.used_up(&user, self.meter.is_unpriced()).await?.map(Forbidden::UsedUp))
+        let look = self.app.threads.look(&self.owned.owner, self.claim, "").await?;
+        Ok(self.forbids(&look))
     }
 
-    /// The number of the event that began the turn in progress.
-    async fn turn(&self) -> Result<Option<u64>, WorkError> {
-        Ok(self.app.look_at(self.owned, |replay| replay.turn).await?)
+    fn forbids(&self, look: &WorkerLook) -> Option<Forbidden> {
+        let Some(user) = look.user.as_ref().filter(|user| !user.is_disabled) else {
+            return Some(Forbidden::Disabled);
+        };
+        let today = look.usage.today;
+        self.app.used_up_by(user, today, self.meter.is_unpriced()).map(Forbidden::UsedUp)
     }
 
     /// Renews the claim.
@@ -397,12 +403,12 @@ impl<'a> Work<'a> {
 
     /// The time until the claim should be renewed.
     fn until_due(&self) -> Duration {
-        (self.claim.lasts / 3).saturating_sub(lock(&self.kept).elapsed())
+        (self.claim.lease.lasts / 3).saturating_sub(lock(&self.kept).elapsed())
     }
 
     /// Whether the claim has not run out.
     fn is_claimed(&self) -> bool {
-        lock(&self.kept).elapsed() < self.claim.lasts
+        lock(&self.kept).elapsed() < self.claim.lease.lasts
     }
 
     /// Waits for something, and keeps the claim meanwhile.

@@ -16,6 +16,9 @@ const MIGRATIONS: &[&str] = &[
     include_str!("7.sql"),
     include_str!("8.sql"),
     include_str!("9.sql"),
+    include_str!("10.sql"),
+    include_str!("11.sql"),
+    include_str!("12.sql"),
 ];
 
 /// The database that SQL is for.
@@ -26,20 +29,27 @@ pub(crate) enum SqlDialect {
     Postgres,
 }
 
+/// The version of the newest tables that this program knows.
+pub(crate) const KNOWN: usize = MIGRATIONS.len();
+
 /// The migrations that a database of version `found` needs, each with the version that it makes.
 pub(crate) fn missing(
     place: &str,
     dialect: SqlDialect,
     found: i64,
 ) -> Result<impl Iterator<Item = (i64, String)>, DatabaseError> {
-    let known = MIGRATIONS.len();
     match usize::try_from(found) {
-        Ok(done) if done <= known => {
+        Ok(done) if done <= KNOWN => {
             let texts = MIGRATIONS.iter().zip(1..).skip(done);
             Ok(texts.map(move |(text, version)| (version, text_for(dialect, text))))
         }
-        _ => Err(DatabaseError::Newer { place: place.to_owned(), found, known: known as u64 }),
+        _ => Err(newer(place, found)),
     }
+}
+
+/// The error of a database that is too new for this program.
+pub(crate) fn newer(place: &str, found: i64) -> DatabaseError {
+    DatabaseError::Newer { place: place.to_owned(), found, known: KNOWN as u64 }
 }
 
 /// How a file begins whose text is only for PostgreSQL.

@@ -59,7 +59,8 @@ pub(super) fn unreachable(place: &str, error: PoolError) -> DatabaseError {
     }
 }
 
-fn unreachable_because(place: &str, why: String) -> DatabaseError {
+/// The error of a server that does not answer.
+pub(super) fn unreachable_because(place: &str, why: String) -> DatabaseError {
     let source = Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(why));
     DatabaseError::Unreachable { place: place.to_owned(), source }
 }

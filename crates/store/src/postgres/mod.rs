@@ -6,24 +6,24 @@ mod approvals;
 mod artifacts;
 mod error;
 mod migrate;
+mod queue;
 mod rows;
-mod server_lock;
+mod signals;
 mod threads;
 mod tls;
+mod transaction;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use deadpool_postgres::{
-    Hook, HookError, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Transaction,
-};
+use deadpool_postgres::{Hook, HookError, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
+use tokio_postgres::Config;
 use tokio_postgres::config::Host;
-use tokio_postgres::types::ToSql;
-use tokio_postgres::{Config, Row};
 
-use self::error::{database_error, unreachable};
-pub use self::server_lock::ServerLock;
+use self::error::unreachable;
+pub(crate) use self::signals::{Listener, Sender};
 use crate::acts_for::ActsFor;
+use crate::counters::{Counters, DatabaseCounters};
 use crate::error::DatabaseError;
 use crate::rows::Statement;
 use crate::sql;
@@ -36,13 +36,15 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const POOL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a test of an idle connection may take.
 const TEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// After how much idle time a connection is tested before its next use.
+const TEST_AFTER: Duration = Duration::from_secs(10);
 /// How long sent data may stay unacknowledged.
 const TCP_TIMEOUT: Duration = Duration::from_secs(30);
 /// After how much silence keepalive probes start, how far apart they are, and how many there are.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
-/// How long a statement waits for locks. [`SETTINGS`] has the same value.
+/// How long a statement waits for locks. The statements in `transaction.rs` have the same value.
 pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Threads, approvals and the index of artifacts in a PostgreSQL database.
@@ -71,9 +73,13 @@ pub struct PostgresStore(Arc<Inner>, ActsFor);
 #[derive(Debug)]
 struct Inner {
     pool: Pool,
+    config: Config,
     place: Arc<str>,
+    counters: Counters,
     /// Whether row-level security binds the role of this store.
     is_walled: OnceLock<bool>,
+    /// Whether the server flushes a transaction before it responds, unless a transaction asks for that.
+    flushes: OnceLock<bool>,
 }
 
 impl PostgresStore {
@@ -87,50 +93,45 @@ impl PostgresStore {
     ///
     /// The server cannot be reached or refuses the connection, or a newer version of prowess made the database.
     pub async fn connect(url: &str) -> Result<Self, DatabaseError> {
-        let unread = |problem: &str| {
-            let problem = format!(
-                "{problem}; write postgres://USER:PASSWORD@HOST/NAME, and a character such as `@` in a password as %40"
-            );
-            DatabaseError::failed("the URL of PostgreSQL", "be read", problem)
-        };
-        let mut config: Config = url.parse().map_err(|_| unread("it is not valid"))?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(unread("it has no host"));
-        }
-        config.connect_timeout(CONNECT_TIMEOUT);
-        // Detects a server that disappeared.
-        config.tcp_user_timeout(TCP_TIMEOUT);
-        config
-            .keepalives_idle(KEEPALIVE_IDLE)
-            .keepalives_interval(KEEPALIVE_INTERVAL)
-            .keepalives_retries(KEEPALIVE_PROBES);
-        if config.get_application_name().is_none() {
-            config.application_name("prowess");
-        }
+        let config = configuration(url)?;
         let place = place(&config);
-        // An idle connection is tested before use: the server may have restarted.
-        let managed = ManagerConfig { recycling_method: RecyclingMethod::Verified };
-        let manager = tls::manager(config, managed, &place)?;
+        let managed = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = tls::manager(config.clone(), managed, &place)?;
         let pool = Pool::builder(manager)
             .max_size(CONNECTIONS)
             .runtime(Runtime::Tokio1)
             .wait_timeout(Some(POOL_TIMEOUT))
             .create_timeout(Some(CONNECT_TIMEOUT))
             .recycle_timeout(Some(TEST_TIMEOUT))
-            .post_create(Hook::async_fn(|client, _| {
-                Box::pin(async move { client.batch_execute(SETTINGS).await.map_err(HookError::Backend) })
+            // The network may have lost a connection that was idle. A server that restarts closes its connections.
+            .pre_recycle(Hook::async_fn(|client, metrics| {
+                let is_due = metrics.last_used() > TEST_AFTER;
+                Box::pin(async move {
+                    if is_due {
+                        client.batch_execute("").await.map_err(HookError::Backend)?;
+                    }
+                    Ok(())
+                })
             }))
             .build()
             .map_err(|error| DatabaseError::failed(&place, "be connected to", error))?;
-        let inner = Inner { pool, place: Arc::from(place), is_walled: OnceLock::new() };
+        let (place, counters) = (Arc::from(place), Counters::default());
+        let inner =
+            Inner { pool, config, place, counters, is_walled: OnceLock::new(), flushes: OnceLock::new() };
         let store = Self(Arc::new(inner), ActsFor::Nobody);
         store.migrate().await?;
-        let is_walled = store.rows(sql::acts_for::IS_WALLED, &[]).await?;
-        let is_walled = is_walled.first().map(|row| row.try_get(0)).transpose();
-        let is_walled = is_walled.map_err(|error| database_error(&store.0.place, error))?;
+        let found = store.query(Statement::new(sql::acts_for::IS_WALLED, [])).await?;
+        let setting =
+            |column| Ok(found.first().map(|row| row.number(column)).transpose()?.unwrap_or_default());
         // Nobody else has the store yet.
-        let _ = store.0.is_walled.set(is_walled.unwrap_or_default());
+        let _ = store.0.is_walled.set(setting(0)? != 0);
+        let _ = store.0.flushes.set(setting(1)? != 0);
         Ok(store)
+    }
+
+    /// The name of the database in messages.
+    pub(crate) fn place(&self) -> &str {
+        &self.0.place
     }
 
     /// The same store, whose statements run for somebody.
@@ -148,33 +149,24 @@ impl PostgresStore {
         self.0.is_walled.get().copied().unwrap_or_default()
     }
 
+    /// What it did since it was opened.
+    pub(crate) fn counters(&self) -> DatabaseCounters {
+        let pool = self.0.pool.status();
+        let connections = pool.size as u64;
+        let idle = (pool.available as u64).min(connections);
+        DatabaseCounters {
+            connections_idle: idle,
+            connections_busy: connections - idle,
+            waiting: pool.waiting as u64,
+            ..self.0.counters.read()
+        }
+    }
+
     async fn client(&self) -> Result<Object, DatabaseError> {
-        self.0.pool.get().await.map_err(|error| unreachable(&self.0.place, error))
-    }
-
-    /// Runs one statement as its own transaction, and returns its rows.
-    async fn rows(&self, statement: &str, values: &[Value<'_>]) -> Result<Vec<Row>, DatabaseError> {
-        let failed = |error| database_error(&self.0.place, error);
-        let mut client = self.client().await?;
-        let statement = prepared!(client, statement).map_err(failed)?;
-        if self.says_for_whom().is_none() {
-            return client.query(&statement, values).await.map_err(failed);
-        }
-        let transaction = self.begin(&mut client).await?;
-        let rows = transaction.query(&statement, values).await.map_err(failed)?;
-        transaction.commit().await.map_err(failed)?;
-        Ok(rows)
-    }
-
-    /// Begins a transaction, and says for whom it runs. Nothing outside of the transaction runs for this user.
-    async fn begin<'a>(&self, client: &'a mut Object) -> Result<Transaction<'a>, DatabaseError> {
-        let failed = |error| database_error(&self.0.place, error);
-        let transaction = client.transaction().await.map_err(failed)?;
-        if let Some(says) = self.says_for_whom() {
-            let prepared = prepared!(transaction, says.sql).map_err(failed)?;
-            transaction.query(&prepared, &rows::values(&says)).await.map_err(failed)?;
-        }
-        Ok(transaction)
+        self.0.pool.get().await.map_err(|error| {
+            self.0.counters.failed();
+            unreachable(&self.0.place, error)
+        })
     }
 
     /// The statement that says for whom a transaction runs. Without a wall, nobody needs to know.
@@ -183,15 +175,30 @@ impl PostgresStore {
     }
 }
 
-/// The settings of each connection. The server must flush before it responds, each statement sees what others committed
-/// before it, waits for locks have a limit, and a process that stops in a transaction does not block others forever.
-const SETTINGS: &str = "SELECT set_config('synchronous_commit', 'on', false) \
-    WHERE current_setting('synchronous_commit') = 'off'; \
-    SET default_transaction_isolation = 'read committed'; \
-    SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '60s'";
-
-/// The value of a parameter.
-type Value<'a> = &'a (dyn ToSql + Sync);
+/// The configuration of connections to the database at a URL.
+fn configuration(url: &str) -> Result<Config, DatabaseError> {
+    let unread = |problem: &str| {
+        let problem = format!(
+            "{problem}; write postgres://USER:PASSWORD@HOST/NAME, and a character such as `@` in a password as %40"
+        );
+        DatabaseError::failed("the URL of PostgreSQL", "be read", problem)
+    };
+    let mut config: Config = url.parse().map_err(|_| unread("it is not valid"))?;
+    if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+        return Err(unread("it has no host"));
+    }
+    config.connect_timeout(CONNECT_TIMEOUT);
+    // Detects a server that disappeared.
+    config.tcp_user_timeout(TCP_TIMEOUT);
+    config
+        .keepalives_idle(KEEPALIVE_IDLE)
+        .keepalives_interval(KEEPALIVE_INTERVAL)
+        .keepalives_retries(KEEPALIVE_PROBES);
+    if config.get_application_name().is_none() {
+        config.application_name("prowess");
+    }
+    Ok(config)
+}
 
 /// The name of the database in messages, without its password.
 fn place(config: &Config) -> String {
@@ -210,11 +217,3 @@ fn for_postgres(statement: &str) -> String {
     let own = statement.split_once("-- postgres instead:").map_or(statement, |(_, own)| own);
     own.replace('?', "$").replace("-- postgres:", "")
 }
-
-/// A prepared statement, cached by the connection.
-macro_rules! prepared {
-    ($client:expr, $statement:expr) => {
-        $client.prepare_cached(&$crate::postgres::for_postgres($statement)).await
-    };
-}
-use prepared;

@@ -7,15 +7,17 @@ use std::time::Duration;
 use tokio_postgres::Error;
 use tokio_postgres::types::Type;
 
+use super::PostgresStore;
 use super::error::database_error;
-use super::{PostgresStore, Value, prepared};
+use super::transaction::{Answers, Query, Value};
 use crate::error::DatabaseError;
 use crate::rows::{Cell, Done, NoRow, Row, Statement};
 
 impl PostgresStore {
     /// Runs one statement as its own transaction.
     pub(crate) async fn query(&self, statement: Statement) -> Result<Vec<Row>, DatabaseError> {
-        self.own_rows(self.rows(statement.sql, &values(&statement)).await?)
+        let rows = self.run(&[query(&statement)]).await?;
+        self.own_rows(rows.into_iter().next().unwrap_or_default())
     }
 
     /// Runs a statement that changes nothing, for no longer than this.
@@ -25,43 +27,48 @@ impl PostgresStore {
         statement: Statement,
         time: Duration,
     ) -> Result<Vec<Row>, DatabaseError> {
-        let failed = |error| database_error(&self.0.place, error);
-        let mut client = self.client().await?;
-        let transaction = self.begin(&mut client).await?;
-        let limit = format!("SET LOCAL statement_timeout = {}", time.as_millis().max(1));
-        transaction.batch_execute(&limit).await.map_err(failed)?;
-        let prepared = prepared!(transaction, statement.sql).map_err(failed)?;
-        let rows = transaction.query(&prepared, &values(&statement)).await.map_err(failed)?;
-        transaction.commit().await.map_err(failed)?;
-        self.own_rows(rows)
+        let time = time.as_millis().max(1).to_string();
+        let time = Statement::new(crate::sql::STATEMENT_TIMEOUT, [time.as_str().into()]);
+        let mut rows = self.run(&[query(&time), query(&statement)]).await?;
+        self.own_rows(rows.pop().unwrap_or_default())
     }
 
     /// Runs a transaction.
-    pub(crate) async fn transact(&self, mut statements: Vec<Statement>) -> Result<Done, DatabaseError> {
-        if statements.len() == 1 {
-            let Some(statement) = statements.pop() else { return Ok(Ok(Vec::new())) };
-            let is_required = statement.is_required;
-            let rows = self.query(statement).await?;
-            return Ok(if is_required && rows.is_empty() { Err(NoRow(0)) } else { Ok(vec![rows]) });
+    pub(crate) async fn transact(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
+        let queries: Vec<Query<'_>> = statements.iter().map(query).collect();
+        // A single statement without a row has changed nothing.
+        if statements.len() <= 1 || statements.iter().all(|statement| !statement.is_required) {
+            let rows = self.run(&queries).await?;
+            return self.done(&statements, rows.into_iter().map(Ok).collect());
         }
-        let failed = |error| database_error(&self.0.place, error);
-        let mut client = self.client().await?;
-        let transaction = self.begin(&mut client).await?;
+        let (open, answers) = self.begin(&queries).await?;
+        let done = self.done(&statements, answers)?;
+        match done {
+            Ok(_) => drop(open.commit(&[]).await?),
+            Err(_) => open.roll_back().await?,
+        }
+        Ok(done)
+    }
+
+    /// The rows of statements, unless a required one has none. What failed after it does not count.
+    fn done(&self, statements: &[Statement], answers: Answers) -> Result<Done, DatabaseError> {
         let mut done = Vec::with_capacity(statements.len());
-        for (number, statement) in statements.iter().enumerate() {
-            let prepared = prepared!(transaction, statement.sql).map_err(failed)?;
-            let rows = transaction.query(&prepared, &values(statement)).await.map_err(failed)?;
+        for (number, (statement, answer)) in statements.iter().zip(answers).enumerate() {
+            let rows = answer?;
             if statement.is_required && rows.is_empty() {
-                transaction.rollback().await.map_err(failed)?;
                 return Ok(Err(NoRow(number)));
             }
             done.push(self.own_rows(rows)?);
         }
-        transaction.commit().await.map_err(failed)?;
         Ok(Ok(done))
     }
 
-    fn own_rows(&self, rows: Vec<tokio_postgres::Row>) -> Result<Vec<Row>, DatabaseError> {
+    /// The rows of a transaction that began with one statement.
+    pub(super) fn rows_of(&self, answers: Answers) -> Result<Vec<Row>, DatabaseError> {
+        self.own_rows(answers.into_iter().next().transpose()?.unwrap_or_default())
+    }
+
+    pub(super) fn own_rows(&self, rows: Vec<tokio_postgres::Row>) -> Result<Vec<Row>, DatabaseError> {
         let place = &self.0.place;
         let row = |row: tokio_postgres::Row| {
             let cells: Result<Vec<Cell>, Error> = (0..row.len()).map(|column| cell(&row, column)).collect();
@@ -71,15 +78,19 @@ impl PostgresStore {
     }
 }
 
+pub(super) fn query(statement: &Statement) -> Query<'_> {
+    Query { sql: statement.sql, values: values(statement) }
+}
+
 pub(super) fn values(statement: &Statement) -> Vec<Value<'_>> {
     statement.values.iter().map(value).collect()
 }
 
 fn value(cell: &Cell) -> Value<'_> {
     match cell {
-        Cell::Number(number) => number,
-        Cell::Text(text) => text,
-        Cell::Bytes(bytes) => bytes,
+        Cell::Number(number) => (number, Type::INT8),
+        Cell::Text(text) => (text, Type::TEXT),
+        Cell::Bytes(bytes) => (bytes, Type::BYTEA),
     }
 }
 

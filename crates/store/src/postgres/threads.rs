@@ -3,19 +3,20 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::try_join_all;
 use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
 use prowess_agent::{Event, ThreadId, ThreadStore};
-use tokio_postgres::{Error, Row};
+use tokio_postgres::types::Type;
 
-use super::error::database_error;
-use super::{PostgresStore, Value, prepared};
+use super::PostgresStore;
+use super::rows::query;
+use super::transaction::Query;
 use crate::action::ThreadAction;
 use crate::error::DatabaseError;
-use crate::event::{EventRow, LogRow, bodies, limit, read, signed, unsigned, version_and_checksum};
+use crate::event::{EventRow, LogRow, NewEvents, limit, read, signed, timeless_version_and_checksum};
 use crate::lease::{LeaseState, append_refusal, leased_by_other, micros};
 use crate::list::{check_fork, fork_refusal, info};
 use crate::retention::{Bound, PRUNED_AT_ONCE, Retention};
+use crate::rows::{Cell, Row, Statement};
 use crate::sql;
 
 /// How often a lease is tried that was free at the check but taken by somebody else meanwhile.
@@ -30,13 +31,10 @@ impl PostgresStore {
     pub async fn prune(&self, retention: Retention) -> Result<u64, ThreadError> {
         let done = async {
             let mut gone = 0;
-            let client = self.client().await?;
-            let failed = |error| database_error(&self.0.place, error);
-            for (changed, id) in bounds(&client, retention).await.map_err(failed)? {
-                let prune = prepared!(client, sql::PRUNE).map_err(failed)?;
+            for (changed, id) in self.bounds(retention).await? {
                 loop {
-                    let pruned =
-                        client.query(&prune, &[&changed, &id, &PRUNED_AT_ONCE]).await.map_err(failed)?;
+                    let values: [Cell; 3] = [changed.into(), (&*id).into(), PRUNED_AT_ONCE.into()];
+                    let pruned = self.query(Statement::new(sql::PRUNE, values)).await?;
                     if pruned.is_empty() {
                         break;
                     }
@@ -48,49 +46,70 @@ impl PostgresStore {
         done.await.map_err(|error: DatabaseError| error.during(ThreadAction::Prune))
     }
 
+    async fn bounds(&self, retention: Retention) -> Result<Vec<Bound>, DatabaseError> {
+        let now = self.query(Statement::new(sql::NOW, [])).await?;
+        let now = now.first().map(|row| row.number(0)).transpose()?.unwrap_or_default();
+        let last_kept = match retention.before_last_kept() {
+            Some(before) => {
+                let rows = self.query(Statement::new(sql::LAST_KEPT, [before.into()])).await?;
+                rows.first().map(|row| Ok((row.number(0)?, row.text(1)?))).transpose()?
+            }
+            None => None,
+        };
+        Ok(retention.bounds(now, last_kept).collect())
+    }
+
     async fn state(&self, thread: &ThreadId) -> Result<Option<LeaseState>, DatabaseError> {
-        let rows = self.rows(sql::STATE, &[&thread.as_str()]).await?;
-        rows.first().map(state).transpose().map_err(|error| database_error(&self.0.place, error))
+        let rows = self.query(Statement::new(sql::STATE, [thread.as_str().into()])).await?;
+        let state = |row: &Row| {
+            Ok(LeaseState {
+                events: row.number(0)?,
+                epoch: row.number(1)?,
+                owner: row.maybe_bytes(2)?,
+                lasts: row.number(3)? != 0,
+            })
+        };
+        rows.first().map(state).transpose()
     }
 
     async fn try_append(
         &self,
         lease: &Lease,
         after: u64,
-        bodies: &[Vec<u8>],
+        events: &NewEvents,
     ) -> Result<Result<(), ThreadError>, DatabaseError> {
-        let failed = |error| database_error(&self.0.place, error);
-        let (thread, owner, epoch) = (lease.thread.as_str(), lease.owner.as_bytes(), signed(lease.epoch));
-        if bodies.is_empty() {
-            let state = self.state(&lease.thread).await?;
-            return Ok(append_refusal(lease, after, state.as_ref()).map_or(Ok(()), Err));
+        if !events.bodies.is_empty() {
+            let (thread, owner, epoch) = (lease.thread.as_str(), lease.owner.as_bytes(), signed(lease.epoch));
+            let (count, lasts) = (signed(events.bodies.len() as u64), micros(lease.lasts));
+            let (after, answered) = (signed(after), events.answered);
+            let numbers: Vec<i64> = (after + 1..).take(events.bodies.len()).collect();
+            let rows = numbers.iter().zip(&events.bodies);
+            let (versions, checksums): (Vec<i64>, Vec<i64>) =
+                rows.map(|(number, body)| timeless_version_and_checksum(*number, body)).unzip();
+            let values = vec![
+                (&thread as _, Type::TEXT),
+                (&epoch as _, Type::INT8),
+                (&owner as _, Type::BYTEA),
+                (&after as _, Type::INT8),
+                (&count as _, Type::INT8),
+                (&lasts as _, Type::INT8),
+                (&answered as _, Type::INT8),
+                (&numbers as _, Type::INT8_ARRAY),
+                (&versions as _, Type::INT8_ARRAY),
+                (&checksums as _, Type::INT8_ARRAY),
+                (&events.bodies as _, Type::BYTEA_ARRAY),
+            ];
+            let stored = self.run(&[Query { sql: sql::APPEND, values }]).await?;
+            if stored.iter().any(|rows| !rows.is_empty()) {
+                return Ok(Ok(()));
+            }
         }
-        let mut client = self.client().await?;
-        let transaction = self.begin(&mut client).await?;
-        let extend = prepared!(transaction, sql::EXTEND).map_err(failed)?;
-        let count = signed(bodies.len() as u64);
-        let values: [Value<'_>; 6] = [&thread, &epoch, &owner, &signed(after), &count, &micros(lease.lasts)];
-        let extended = transaction.query_opt(&extend, &values).await;
-        let Some(extended) = extended.map_err(failed)? else {
-            drop(transaction);
-            drop(client);
-            let state = self.state(&lease.thread).await?;
-            // Events and leases never come back, so the refusal still holds.
-            return Ok(Err(append_refusal(lease, after, state.as_ref())
-                .unwrap_or_else(|| ThreadError::LeaseLost(lease.thread.clone()))));
-        };
-        let stored: i64 = extended.try_get(0).map_err(failed)?;
-        let store = prepared!(transaction, sql::STORE_EVENT).map_err(failed)?;
-        // All statements are sent before the first answer.
-        let (transaction_ref, store_ref) = (&transaction, &store);
-        let storing = bodies.iter().zip(signed(after) + 1..).map(|(body, number)| async move {
-            let (version, checksum) = version_and_checksum(number, stored, body);
-            let values: [Value<'_>; 6] = [&thread, &number, &stored, &version, &checksum, body];
-            transaction_ref.execute(store_ref, &values).await
-        });
-        try_join_all(storing).await.map_err(failed)?;
-        transaction.commit().await.map_err(failed)?;
-        Ok(Ok(()))
+        let state = self.state(&lease.thread).await?;
+        let refused = append_refusal(lease, after, state.as_ref());
+        // Events and leases never come back, so the refusal still holds.
+        let refused = refused
+            .or_else(|| (!events.bodies.is_empty()).then(|| ThreadError::LeaseLost(lease.thread.clone())));
+        Ok(refused.map_or(Ok(()), Err))
     }
 
     async fn try_fork(
@@ -99,26 +118,23 @@ impl PostgresStore {
         through: u64,
         to: &ThreadId,
     ) -> Result<Result<(), ThreadError>, DatabaseError> {
-        let failed = |error| database_error(&self.0.place, error);
-        let mut client = self.client().await?;
-        let transaction = self.begin(&mut client).await?;
-        let values: [Value<'_>; 3] = [&from.as_str(), &to.as_str(), &signed(through)];
-        let fork = prepared!(transaction, sql::FORK).map_err(failed)?;
-        if transaction.execute(&fork, &values).await.map_err(failed)? == 0 {
-            drop(transaction);
-            drop(client);
+        let values: [Cell; 3] = [from.as_str().into(), to.as_str().into(), signed(through).into()];
+        let fork = Statement::new(sql::FORK, values.clone());
+        let (mut open, made) = self.begin(&[query(&fork)]).await?;
+        if self.rows_of(made)?.is_empty() {
+            open.roll_back().await?;
             let has = self.state(from).await?.map(|state| state.events);
             return Ok(Err(fork_refusal(from, through, to, has)));
         }
-        let copy = prepared!(transaction, sql::COPY_EVENTS).map_err(failed)?;
-        let copied = transaction.execute(&copy, &values).await.map_err(failed)?;
+        let copy = Statement::new(sql::COPY_EVENTS, values);
+        let copied = self.own_rows(open.run(&[query(&copy)]).await?.pop().unwrap_or_default())?;
+        let copied = copied.first().map(|row| row.count(0)).transpose()?.unwrap_or_default();
         let whole = check_fork(from, through, copied);
         if whole.is_ok() {
-            transaction.commit().await.map_err(failed)?;
+            open.commit(&[]).await?;
             return Ok(whole);
         }
-        drop(transaction);
-        drop(client);
+        open.roll_back().await?;
         // Somebody may have deleted it between the two statements.
         match self.state(from).await? {
             Some(state) if state.events >= signed(through) => Ok(whole),
@@ -127,40 +143,18 @@ impl PostgresStore {
     }
 }
 
-async fn bounds(client: &deadpool_postgres::Object, retention: Retention) -> Result<Vec<Bound>, Error> {
-    let now = client.query_one(sql::NOW, &[]).await?.try_get(0)?;
-    let last_kept = match retention.before_last_kept() {
-        Some(before) => {
-            let last = prepared!(client, sql::LAST_KEPT)?;
-            client.query_opt(&last, &[&before]).await?
-        }
-        None => None,
-    };
-    let last_kept = last_kept.map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).transpose();
-    Ok(retention.bounds(now, last_kept?).collect())
-}
-
-fn state(row: &Row) -> Result<LeaseState, Error> {
-    Ok(LeaseState {
-        events: row.try_get(0)?,
-        epoch: row.try_get(1)?,
-        owner: row.try_get(2)?,
-        lasts: row.try_get(3)?,
-    })
-}
-
-fn log_row(row: &Row) -> Result<LogRow, Error> {
-    let event = match row.try_get::<_, Option<i64>>(1)? {
+fn log_row(row: &Row) -> Result<LogRow, DatabaseError> {
+    let event = match row.maybe_number(1)? {
         None => None,
         Some(number) => Some(EventRow {
             number,
-            stored: row.try_get(2)?,
-            version: row.try_get(3)?,
-            checksum: row.try_get(4)?,
-            body: row.try_get(5)?,
+            stored: row.number(2)?,
+            version: row.number(3)?,
+            checksum: row.number(4)?,
+            body: row.bytes(5)?,
         }),
     };
-    Ok((row.try_get(0)?, event))
+    Ok((row.number(0)?, event))
 }
 
 #[async_trait]
@@ -168,14 +162,14 @@ impl ThreadStore for PostgresStore {
     async fn lease(&self, thread: &ThreadId, owner: &str, lasts: Duration) -> Result<Lease, ThreadError> {
         let failed = |error: DatabaseError| error.during(ThreadAction::Lease(thread));
         for _ in 0..MAX_TRIES {
-            let rows = self.rows(sql::LEASE, &[&thread.as_str(), &owner.as_bytes(), &micros(lasts)]).await;
+            let values: [Cell; 3] = [thread.as_str().into(), owner.as_bytes().into(), micros(lasts).into()];
+            let rows = self.query(Statement::new(sql::LEASE, values)).await;
             // Row-level security refuses a thread of somebody else.
             if matches!(rows, Err(DatabaseError::Denied { .. })) {
                 return Err(ThreadError::NotFound(thread.clone()));
             }
             if let Some(row) = rows.map_err(failed)?.first() {
-                let epoch = row.try_get(0).map_err(|error| failed(database_error(&self.0.place, error)))?;
-                let epoch = unsigned(&self.0.place, epoch).map_err(failed)?;
+                let epoch = row.count(0).map_err(failed)?;
                 return Ok(Lease::new(thread.clone(), owner, epoch, lasts));
             }
             // Somebody may have released it between the two statements.
@@ -192,17 +186,17 @@ impl ThreadStore for PostgresStore {
 
     async fn release(&self, lease: &Lease) -> Result<(), ThreadError> {
         let thread = &lease.thread;
-        let values: [Value<'_>; 3] = [&thread.as_str(), &signed(lease.epoch), &lease.owner.as_bytes()];
-        let done = self.rows(sql::RELEASE, &values).await;
-        done.map_err(|error| error.during(ThreadAction::Release(thread)))?;
-        Ok(())
+        let values: [Cell; 3] =
+            [thread.as_str().into(), signed(lease.epoch).into(), lease.owner.as_bytes().into()];
+        let done = self.query(Statement::new(sql::RELEASE, values)).await;
+        done.map(drop).map_err(|error| error.during(ThreadAction::Release(thread)))
     }
 
     async fn append(&self, lease: &Lease, after: u64, events: &[Event]) -> Result<(), ThreadError> {
-        let bodies = bodies(events)?;
+        let events = NewEvents::of(events)?;
         // Runs in its own task: a caller that stops waiting must not keep a connection from others.
         let (store, own) = (self.clone(), lease.clone());
-        let done = tokio::spawn(async move { store.try_append(&own, after, &bodies).await }).await;
+        let done = tokio::spawn(async move { store.try_append(&own, after, &events).await }).await;
         let done = done.map_err(|error| ThreadError::Store {
             action: format!("storing events of the thread `{}`", lease.thread),
             source: Box::new(error),
@@ -217,19 +211,18 @@ impl ThreadStore for PostgresStore {
         most: usize,
     ) -> Result<Vec<StoredEvent>, ThreadError> {
         let failed = |error: DatabaseError| error.during(ThreadAction::Read(thread));
-        let rows = self.rows(sql::EVENTS, &[&thread.as_str(), &signed(after), &limit(most)]).await;
-        let rows: Result<Vec<LogRow>, Error> = rows.map_err(failed)?.iter().map(log_row).collect();
-        read(thread, after, most, rows.map_err(|error| failed(database_error(&self.0.place, error)))?)
+        let values: [Cell; 3] = [thread.as_str().into(), signed(after).into(), limit(most).into()];
+        let rows = self.query(Statement::new(sql::EVENTS, values)).await.map_err(failed)?;
+        let rows: Result<Vec<LogRow>, _> = rows.iter().map(log_row).collect();
+        read(thread, after, most, rows.map_err(failed)?)
     }
 
     async fn list(&self, most: usize) -> Result<Vec<ThreadInfo>, ThreadError> {
         let failed = |error: DatabaseError| error.during(ThreadAction::List);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
-        let rows = self.rows(sql::LIST, &[&most]).await.map_err(failed)?;
-        let listed = |row: &Row| {
-            let row = (|| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?)))();
-            info(&self.0.place, row.map_err(|error| database_error(&self.0.place, error))?)
-        };
+        let rows = self.query(Statement::new(sql::LIST, [most.into()])).await.map_err(failed)?;
+        let listed =
+            |row: &Row| info(&self.0.place, (row.text(0)?, row.number(1)?, row.number(2)?, row.number(3)?));
         rows.iter().map(listed).collect::<Result<_, _>>().map_err(failed)
     }
 
@@ -240,7 +233,7 @@ impl ThreadStore for PostgresStore {
 
     async fn delete(&self, thread: &ThreadId) -> Result<(), ThreadError> {
         let failed = |error: DatabaseError| error.during(ThreadAction::Delete(thread));
-        self.rows(sql::DELETE, &[&thread.as_str()]).await.map_err(failed)?;
+        self.query(Statement::new(sql::DELETE, [thread.as_str().into()])).await.map_err(failed)?;
         // A thread that still exists is leased, or was created meanwhile.
         leased_by_other(thread, self.state(thread).await.map_err(failed)?.as_ref()).map_or(Ok(()), Err)
     }

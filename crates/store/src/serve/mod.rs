@@ -35,6 +35,7 @@ mod accounts;
 mod audit;
 mod identities;
 mod own_skills;
+mod processes;
 mod scopes;
 mod threads;
 mod usage;
@@ -45,8 +46,9 @@ pub use self::identities::{Identity, IdentityInfo};
 pub use self::own_skills::{
     NewOwnSkill, OwnSkill, OwnSkillError, OwnSkillLimits, OwnSkillRows, OwnSkillTrust, SkillDigest,
 };
+pub use self::processes::{NewProcess, ProcessInfo, ProcessOrders, Processes};
 pub use self::scopes::{Scope, ScopeError, Scopes};
-pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary};
+pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary, WorkerLook};
 pub use self::usage::{Usage, UsageSum};
 
 use std::borrow::Cow;

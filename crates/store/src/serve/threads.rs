@@ -3,10 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use prowess_agent::ThreadId;
-use prowess_agent::queue::QueueState;
+use prowess_agent::queue::{Claim, QueueState};
 use serde_json::Value;
 
-use super::usage::{Usage, UsageSum, counted, note_usage, usage};
+use super::accounts::{User, user as read_user};
+use super::usage::{Usage, UsageSum, counted, note_usage, read_usage, usage};
 use super::{id, user, without_nul};
 use crate::acts_for::ActsFor;
 use crate::database::Database;
@@ -53,6 +54,20 @@ pub struct Summary {
     pub text: String,
     /// How many events it covers. A summary of fewer events than the stored one is late, and dropped.
     pub events: u64,
+}
+
+/// What a worker must know from time to time.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WorkerLook {
+    /// Whether nobody else has claimed the thread.
+    pub is_claimed: bool,
+    /// The number of the post in question, if it waits.
+    pub waits: Option<u64>,
+    /// The owner of the thread.
+    pub user: Option<User>,
+    /// What the owner used.
+    pub usage: Usage,
 }
 
 /// Why a change of an owned thread failed.
@@ -137,11 +152,7 @@ fn owned(row: &Row) -> Result<OwnedThread, DatabaseError> {
 
 /// The last column of a list.
 fn queue_state(row: &Row) -> Result<QueueState, DatabaseError> {
-    Ok(match row.maybe_number(10)? {
-        None => QueueState::Rests,
-        Some(0) => QueueState::Queued,
-        Some(_) => QueueState::Claimed,
-    })
+    Ok(crate::queue::state(row.maybe_number(10)?))
 }
 
 fn all(rows: Result<Vec<Row>, DatabaseError>) -> Result<Vec<OwnedThread>, DatabaseError> {
@@ -462,6 +473,55 @@ impl OwnedThreads {
         sum: UsageSum,
     ) -> Result<bool, OwnedThreadError> {
         note_usage(&self.of(owner), owner, event, sum).await.map_err(failed("note usage"))
+    }
+
+    /// What a worker must know from time to time: whether it still has its claim, whether the post with this name waits, who the
+    /// user is, and what the user used today. It is one look at the database.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use prowess_agent::queue::{ClaimLimits, Post};
+    /// use prowess_agent::ThreadId;
+    /// use prowess_store::{Database, SqliteStore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let database = Database::from(SqliteStore::in_memory()?);
+    /// let anna = database.accounts().add_user("anna", false).await?;
+    /// let thread = database.owned_threads().create(&anna.id, &ThreadId::new(), "default", "").await?;
+    /// let cancel = Post::Cancel { turn: 1 };
+    /// database.queue().post(&thread.id, &cancel).await?;
+    /// let claimed = database.queue().claim("worker", Duration::from_secs(9), ClaimLimits::default()).await?;
+    /// let claim = claimed.expect("a queued thread");
+    /// let look = database.owned_threads().look(&anna.id, &claim, &cancel.key()).await?;
+    /// assert!(look.is_claimed && look.waits == Some(1));
+    /// assert_eq!(look.user.expect("a user").name, "anna");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn look(&self, owner: &str, claim: &Claim, post: &str) -> Result<WorkerLook, OwnedThreadError> {
+        let failed = failed("look after a thread");
+        let statements = vec![
+            crate::queue::waits(claim, post),
+            Statement::new(serve::USER, [id(owner), owner.as_bytes().into()]),
+            Statement::new(serve::USAGE, [id(owner)]),
+        ];
+        let rows = self.of(owner).query_all(statements).await.map_err(&failed)?;
+        let read = || {
+            let rows_of = |number: usize| rows.get(number).map_or(&[][..], Vec::as_slice);
+            let waits = rows_of(0).first().map(|row| row.maybe_count(0)).transpose()?;
+            Ok(WorkerLook {
+                is_claimed: waits.is_some(),
+                waits: waits.flatten(),
+                user: rows_of(1).first().map(read_user).transpose()?,
+                usage: read_usage(rows_of(2))?,
+            })
+        };
+        read().map_err(failed)
     }
 
     /// Up to which event the usage of a thread is counted. `None` if there is no such thread. It can be the thread of a

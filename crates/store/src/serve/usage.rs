@@ -6,7 +6,9 @@ use super::id;
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::event::signed;
-use crate::rows::Statement;
+#[cfg(feature = "postgres")]
+use crate::rows::Cell;
+use crate::rows::{Row, Statement};
 use crate::sql::serve as sql;
 
 /// What a user used.
@@ -34,6 +36,19 @@ pub(super) async fn note_usage(
     event: Option<(&ThreadId, u64)>,
     sum: UsageSum,
 ) -> Result<bool, DatabaseError> {
+    #[cfg(feature = "postgres")]
+    if let (Database::Postgres(_), Some((thread, number))) = (database, event) {
+        // One statement is one round trip.
+        let values: [Cell; 5] = [
+            id(owner),
+            signed(sum.tokens).into(),
+            signed(sum.micro_dollars).into(),
+            signed(number).into(),
+            thread.as_str().into(),
+        ];
+        let note = Statement::required(sql::NOTE_USAGE_OF_EVENT, values);
+        return database.transact(vec![note]).await.map(|done| done.is_ok());
+    }
     let count = event.map(|(thread, number)| {
         Statement::required(sql::COUNT_EVENT, [thread.as_str().into(), signed(number).into()])
     });
@@ -49,6 +64,11 @@ pub(super) async fn counted(database: &Database, thread: &ThreadId) -> Result<Op
 
 pub(super) async fn usage(database: &Database, owner: &str) -> Result<Usage, DatabaseError> {
     let rows = database.query_briefly(Statement::new(sql::USAGE, [id(owner)])).await?;
+    read_usage(&rows)
+}
+
+/// A row of [`sql::USAGE`].
+pub(super) fn read_usage(rows: &[Row]) -> Result<Usage, DatabaseError> {
     let Some(row) = rows.first() else { return Ok(Usage::default()) };
     Ok(Usage {
         today: UsageSum { tokens: row.count(0)?, micro_dollars: row.count(1)? },

@@ -19,5 +19,6 @@ pub(crate) const TOKEN_ID_OWNER: &str =
 pub(crate) const IDENTITY_OWNER: &str =
     "SELECT set_config('prowess.user', COALESCE(prowess_identity_owner(?1, ?2), ''), true)";
 
-/// Whether row-level security binds this connection.
-pub(crate) const IS_WALLED: &str = "SELECT row_security_active('prowess_threads')";
+/// Whether row-level security binds this connection, and whether the server flushes before it responds.
+pub(crate) const IS_WALLED: &str =
+    "SELECT row_security_active('prowess_threads'), current_setting('synchronous_commit') <> 'off'";

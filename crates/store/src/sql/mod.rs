@@ -24,6 +24,14 @@ pub(crate) mod queue;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 
+/// Limits the time of the rest of a transaction, in milliseconds.
+#[cfg(all(feature = "postgres", feature = "serve"))]
+pub(crate) const STATEMENT_TIMEOUT: &str = "SELECT set_config('statement_timeout', ?1, true)";
+
+/// The secret part of the names of channels.
+#[cfg(feature = "postgres")]
+pub(crate) const CHANNEL: &str = "SELECT channel FROM prowess_schema";
+
 /// Whether the database answers.
 pub(crate) const PING: &str = "SELECT CAST(1 AS BIGINT)";
 
@@ -49,20 +57,40 @@ RETURNING epoch"
 pub(crate) const RELEASE: &str = "\
 UPDATE prowess_threads SET owner = NULL, until = 0 WHERE id = ?1 AND epoch = ?2 AND owner = ?3";
 
-/// Reserves numbers for events, and returns the time. No row means refusal; [`STATE`] tells why.
+/// Reserves numbers for events.
 ///
 /// An expired lease that nobody took is still valid, because its epoch is the last one. So the clock never decides whether
 /// a writer may write. The lease is extended to at least `?6` from now.
-pub(crate) const EXTEND: &str = concat!(
-    "\
+macro_rules! extend {
+    () => {
+        concat!(
+            "\
 UPDATE prowess_threads SET
     events = events + ?5,
+    answered = answered + ?7,
     changed = CASE WHEN changed < prowess_now() THEN prowess_now() ELSE changed END,
     until = CASE WHEN until > prowess_now() + ?6 AND ",
-    lasts!(""),
-    " THEN until ELSE prowess_now() + ?6 END
+            lasts!(""),
+            " THEN until ELSE prowess_now() + ?6 END
 WHERE id = ?1 AND epoch = ?2 AND owner = ?3 AND events = ?4
 RETURNING changed"
+        )
+    };
+}
+
+/// Reserves numbers for events, and returns the time. No row means refusal; [`STATE`] tells why.
+pub(crate) const EXTEND: &str = extend!();
+
+/// The same, and stores the events, in one statement: their numbers, versions, checksums and bodies are lists.
+#[cfg(feature = "postgres")]
+pub(crate) const APPEND: &str = concat!(
+    "WITH extended AS (",
+    extend!(),
+    ")
+INSERT INTO prowess_events (thread, number, stored, version, checksum, body)
+SELECT ?1, event.number, extended.changed, event.version, event.checksum, event.body
+FROM extended CROSS JOIN unnest(?8, ?9, ?10, ?11) AS event(number, version, checksum, body)
+RETURNING number"
 );
 
 /// Stores an event.
@@ -95,12 +123,18 @@ pub(crate) const FORK: &str = "\
 INSERT INTO prowess_threads (id, created, changed, events, epoch, until, counted)
 SELECT ?2, prowess_now(), prowess_now(), ?3, prowess_now(), 0, ?3
 FROM prowess_threads WHERE id = ?1 AND events >= ?3
-ON CONFLICT (id) DO NOTHING";
+ON CONFLICT (id) DO NOTHING
+-- postgres: RETURNING id";
 
 /// Copies events.
 pub(crate) const COPY_EVENTS: &str = "\
 INSERT INTO prowess_events (thread, number, stored, version, checksum, body)
-SELECT ?2, number, stored, version, checksum, body FROM prowess_events WHERE thread = ?1 AND number <= ?3";
+SELECT ?2, number, stored, version, checksum, body FROM prowess_events WHERE thread = ?1 AND number <= ?3
+-- postgres instead: WITH copied AS (\
+    INSERT INTO prowess_events (thread, number, stored, version, checksum, body) \
+    SELECT ?2, number, stored, version, checksum, body FROM prowess_events WHERE thread = ?1 AND number <= ?3 \
+    RETURNING number\
+) SELECT COUNT(*) FROM copied";
 
 /// Deletes a thread that nobody has leased, with its events.
 pub(crate) const DELETE: &str = concat!("DELETE FROM prowess_threads WHERE id = ?1 AND ", is_free!(""));

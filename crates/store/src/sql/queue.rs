@@ -1,18 +1,108 @@
 //! The SQL of the queue of turns.
 
-/// Notes that somebody posted to a thread, and queues it unless it is queued. A delay ends. Posts to one thread wait for each
-/// other here.
-pub(crate) const QUEUE: &str = "\
-INSERT INTO prowess_queue AS queue (thread, posted, attempts, until) VALUES (?1, 1, 0, prowess_now())
-ON CONFLICT (thread) DO UPDATE SET
-    posted = queue.posted + 1,
-    until = CASE WHEN queue.owner IS NULL AND queue.until > prowess_now() THEN prowess_now() ELSE queue.until END";
+/// Whether a queued thread waits (0), is claimed (1) or is a dead letter (2).
+macro_rules! queue_state {
+    () => {
+        concat!(
+            "CAST(CASE WHEN queue.dead IS NOT NULL THEN 2 WHEN queue.owner IS NOT NULL AND ",
+            lasts!("queue."),
+            " THEN 1 ELSE 0 END AS BIGINT)"
+        )
+    };
+}
+#[cfg(feature = "serve")]
+pub(crate) use queue_state;
+
+/// The columns of a queued thread.
+macro_rules! queued_thread {
+    () => {
+        concat!(
+            "queue.thread, ",
+            queue_state!(),
+            ", queue.belongs_to, queue.owner, queue.queued, \
+            CASE WHEN queue.owner IS NULL AND queue.dead IS NULL AND queue.until > prowess_now() THEN queue.until END, \
+            queue.attempts, queue.failures, queue.problem"
+        )
+    };
+}
+
+/// Whose a thread is: nobody's, if it has no owner.
+macro_rules! belongs_to {
+    () => {
+        "COALESCE((SELECT owned.owner FROM prowess_owned_threads AS owned WHERE owned.thread = ?1), '')"
+    };
+}
+
+/// The place of a thread in the line, for SQLite: behind the user's other threads, and not before the next one. PostgreSQL has
+/// the function `prowess_line`.
+macro_rules! place {
+    () => {
+        concat!(
+            "(SELECT MAX(COALESCE(own, next), next) FROM (SELECT
+    (SELECT MAX(other.place) + 1 FROM prowess_queue AS other WHERE other.belongs_to = ",
+            belongs_to!(),
+            ") AS own,
+    COALESCE(
+        (
+            SELECT first.place FROM prowess_queue AS first WHERE first.owner IS NULL AND first.dead IS NULL
+            ORDER BY first.place - 100 * first.priority, first.until, first.thread LIMIT 1
+        ),
+        (SELECT MAX(held.place) FROM prowess_queue AS held WHERE held.owner IS NOT NULL),
+        0
+    ) AS next))"
+        )
+    };
+}
+
+/// What a post changes in a thread that is queued: a delay ends, and an end of a turn brings a dead letter back.
+macro_rules! queued_again {
+    () => {
+        " ON CONFLICT (thread) DO UPDATE SET \
+            posted = queue.posted + 1, \
+            until = CASE WHEN queue.owner IS NULL AND queue.until > prowess_now() THEN prowess_now() ELSE queue.until END, \
+            priority = CASE WHEN queue.priority < excluded.priority THEN excluded.priority ELSE queue.priority END, \
+            failures = CASE WHEN queue.dead IS NOT NULL AND ?3 = 1 THEN 0 ELSE queue.failures END, \
+            dead = CASE WHEN ?3 = 1 THEN NULL ELSE queue.dead END"
+    };
+}
+
+/// The columns and values of a thread that is queued, for SQLite.
+macro_rules! queue {
+    () => {
+        concat!(
+            "INSERT INTO prowess_queue AS queue (thread, posted, attempts, until, queued, belongs_to, place, priority)
+SELECT ?1, 1, 0, prowess_now(), prowess_now(), ",
+            belongs_to!(),
+            ", ",
+            place!(),
+            ", ?2 WHERE ?3 = ?3"
+        )
+    };
+}
+
+/// The same for PostgreSQL.
+macro_rules! queue_in_line {
+    () => {
+        "INSERT INTO prowess_queue AS queue (thread, posted, attempts, until, queued, belongs_to, place, priority) \
+            SELECT ?1, 1, 0, prowess_now(), prowess_now(), line.belongs_to, line.place, ?2 \
+            FROM prowess_line(?1) AS line WHERE ?3 = ?3"
+    };
+}
+
+// The text for PostgreSQL is one line, as SQLite's comment must be.
+
+/// Notes that somebody posted to a thread with the priority `?2`, and queues it unless it is queued. `?3` is 1 if the post brings a
+/// dead letter back. Posts to one thread wait for each other here.
+pub(crate) const QUEUE: &str =
+    concat!(queue!(), queued_again!(), "\n-- postgres instead: ", queue_in_line!(), queued_again!());
 
 /// The same for a thread that rests. No row means that it does not rest.
-pub(crate) const QUEUE_AT_REST: &str = "\
-INSERT INTO prowess_queue (thread, posted, attempts, until) VALUES (?1, 1, 0, prowess_now())
-ON CONFLICT (thread) DO NOTHING
-RETURNING thread";
+pub(crate) const QUEUE_AT_REST: &str = concat!(
+    queue!(),
+    " ON CONFLICT (thread) DO NOTHING RETURNING thread\n-- postgres instead: ",
+    queue_in_line!(),
+    " ON CONFLICT (thread) DO NOTHING RETURNING thread"
+);
 
 /// Adds a post to an inbox in which fewer than `?5` wait. No row means that more wait, or that the inbox has or had a post of
 /// this name.
@@ -26,40 +116,101 @@ RETURNING number";
 /// Whether an inbox has or had a post of this name.
 pub(crate) const IS_KNOWN: &str = "SELECT number FROM prowess_inbox WHERE thread = ?1 AND name = ?2";
 
-/// Whether a thread can be claimed.
-pub(crate) const CAN_CLAIM: &str = concat!(
-    "SELECT 1 FROM prowess_queue WHERE NOT ",
+/// Whether a thread can be claimed, or a claim has ended, in SQLite.
+pub(crate) const CAN_CLAIM: &str =
+    concat!("SELECT 1 FROM prowess_queue WHERE dead IS NULL AND NOT ", lasts!(""), " LIMIT 1");
+
+/// Whether the last attempt at a thread got answers.
+macro_rules! has_progressed {
+    () => {
+        "EXISTS (
+        SELECT 1 FROM prowess_threads AS known
+        WHERE known.id = prowess_queue.thread AND known.answered > prowess_queue.answered
+    )"
+    };
+}
+
+/// Ends the claims of workers that vanished, in SQLite: both the claim and the lease have run out. `?1` is the reason, and `?2` how
+/// many attempts may make no progress.
+pub(crate) const LOSE_CLAIMS: &str = concat!(
+    "UPDATE prowess_queue SET
+    owner = NULL,
+    lost = 1,
+    dead = CASE WHEN failures >= ?2 AND NOT ",
+    has_progressed!(),
+    " THEN prowess_now() END,
+    problem = CASE WHEN failures >= ?2 AND NOT ",
+    has_progressed!(),
+    " THEN ?1 ELSE problem END,
+    failures = CASE WHEN ",
+    has_progressed!(),
+    " THEN 0 ELSE failures END
+WHERE owner IS NOT NULL AND NOT ",
     lasts!(""),
-    " LIMIT 1
--- postgres instead: SELECT 1 WHERE prowess_can_claim()"
+    " AND NOT EXISTS (
+        SELECT 1 FROM prowess_threads AS known
+        WHERE known.id = prowess_queue.thread AND known.owner IS NOT NULL AND ",
+    lasts!("known."),
+    "
+    )"
 );
 
-/// Claims a thread. In PostgreSQL, workers pass over threads that others are about to claim.
-pub(crate) const CLAIM: &str = concat!(
-    "\
-UPDATE prowess_queue SET owner = ?1, until = prowess_now() + ?2, attempts = attempts + 1
-WHERE thread = (SELECT thread FROM prowess_queue WHERE NOT ",
-    lasts!(""),
-    " ORDER BY until, thread LIMIT 1)
-RETURNING thread, attempts
--- postgres instead: SELECT thread, attempts FROM prowess_claim(?1, ?2)"
+/// The next thread that can be claimed, in SQLite, if a user may have `?1` claims, and all together `?2`.
+pub(crate) const NEXT: &str = concat!(
+    "SELECT queue.thread FROM prowess_queue AS queue
+WHERE queue.owner IS NULL AND queue.dead IS NULL AND NOT ",
+    lasts!("queue."),
+    "
+    AND (
+        queue.belongs_to = ''
+        OR (SELECT COUNT(*) FROM prowess_queue AS held WHERE held.belongs_to = queue.belongs_to AND held.owner IS NOT NULL) < ?1
+    )
+    AND (SELECT COUNT(*) FROM prowess_queue AS held WHERE held.owner IS NOT NULL) < ?2
+    AND NOT EXISTS (
+        SELECT 1 FROM prowess_threads AS known
+        WHERE known.id = queue.thread AND known.owner IS NOT NULL AND ",
+    lasts!("known."),
+    "
+    )
+ORDER BY queue.place - 100 * queue.priority, queue.until, queue.thread LIMIT 1"
 );
 
-/// Claims one thread, whether it is queued or rests. No row means that another worker has it.
+/// Claims a thread that can be claimed, in SQLite.
+pub(crate) const CLAIM_NEXT: &str = "\
+UPDATE prowess_queue SET
+    owner = ?2,
+    until = prowess_now() + ?3,
+    attempts = attempts + 1,
+    failures = failures + 1,
+    answered = COALESCE((SELECT known.answered FROM prowess_threads AS known WHERE known.id = prowess_queue.thread), 0)
+WHERE thread = ?1 RETURNING attempts, lost";
+
+/// Claims the next thread, and takes its lease, in PostgreSQL. Workers pass over threads that others are about to claim.
+#[cfg(feature = "postgres")]
+pub(crate) const CLAIM: &str =
+    "SELECT claimed, attempt, takes_over, lease FROM prowess_claim(?1, ?2, ?3, ?4, ?5, ?6)";
+
+/// Claims one thread, whether it is queued, is a dead letter, or rests. No row means that another worker has it.
 pub(crate) const CLAIM_THREAD: &str = concat!(
     "\
-INSERT INTO prowess_queue AS queue (thread, posted, attempts, owner, until)
-VALUES (?1, 0, 1, ?2, prowess_now() + ?3)
-ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, until = excluded.until, attempts = queue.attempts + 1
+INSERT INTO prowess_queue AS queue (thread, posted, attempts, owner, until, queued, belongs_to)
+VALUES (?1, 0, 1, ?2, prowess_now() + ?3, prowess_now(), ",
+    belongs_to!(),
+    ")
+ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, until = excluded.until, attempts = queue.attempts + 1, dead = NULL
 WHERE ",
     is_free!("queue."),
     "
-RETURNING thread, attempts"
+RETURNING attempts"
 );
 
 /// Extends a claim. No row means that it is lost.
 pub(crate) const KEEP: &str = "\
 UPDATE prowess_queue SET until = prowess_now() + ?3 WHERE thread = ?1 AND owner = ?2 RETURNING thread";
+
+/// Extends the lease of a claim.
+pub(crate) const KEEP_LEASE: &str =
+    "UPDATE prowess_threads SET until = prowess_now() + ?3 WHERE id = ?1 AND owner = ?2";
 
 /// The posts of a claimed thread, each with how often somebody posted. One row without a post means that there are none;
 /// no row means that the claim is lost.
@@ -82,14 +233,12 @@ WHERE queue.thread = ?1 AND queue.owner = ?2";
 pub(crate) const WAITING: &str = "\
 SELECT number, number, name, checksum, body FROM prowess_inbox WHERE thread = ?1 AND body IS NOT NULL ORDER BY number";
 
-/// A claim, which nobody takes before the transaction ends. No row means that it is lost.
-pub(crate) const HOLD: &str = "\
-SELECT posted FROM prowess_queue WHERE thread = ?1 AND owner = ?2
--- postgres: FOR UPDATE
-";
-
-/// Takes a post out of an inbox. Its name stays.
-pub(crate) const TAKE: &str = "UPDATE prowess_inbox SET body = NULL WHERE thread = ?1 AND number = ?2";
+/// Takes a post out of the inbox of a claimed thread. Its name stays. No row means that the claim is lost.
+pub(crate) const TAKE: &str = "\
+UPDATE prowess_inbox SET body = NULL
+WHERE thread = ?1 AND number = ?3 AND EXISTS (SELECT 1 FROM prowess_queue WHERE thread = ?1 AND owner = ?2) RETURNING number
+-- postgres instead: WITH held AS (SELECT 1 FROM prowess_queue WHERE thread = ?1 AND owner = ?2 FOR UPDATE) \
+UPDATE prowess_inbox SET body = NULL WHERE thread = ?1 AND number = ?3 AND EXISTS (SELECT 1 FROM held) RETURNING number";
 
 /// Lets a claimed thread rest, unless somebody posted.
 ///
@@ -99,23 +248,94 @@ pub(crate) const REST: &str = "\
 DELETE FROM prowess_queue WHERE thread = ?1 AND owner = ?2 AND posted = ?3 RETURNING thread";
 
 /// Queues a claimed thread again, as if it had rested. No row means that the claim is lost.
-pub(crate) const QUEUE_AGAIN: &str = "\
-UPDATE prowess_queue SET owner = NULL, until = prowess_now(), attempts = 0
-WHERE thread = ?1 AND owner = ?2 RETURNING thread";
+pub(crate) const QUEUE_AGAIN: &str = concat!(
+    "\
+UPDATE prowess_queue SET
+    owner = NULL, until = prowess_now(), queued = prowess_now(), attempts = 0, failures = 0, lost = 0, place = ",
+    place!(),
+    "
+WHERE thread = ?1 AND owner = ?2 RETURNING thread
+-- postgres instead: UPDATE prowess_queue SET \
+    owner = NULL, until = prowess_now(), queued = prowess_now(), attempts = 0, failures = 0, lost = 0, \
+    place = (SELECT line.place FROM prowess_line(?1) AS line) \
+WHERE thread = ?1 AND owner = ?2 RETURNING thread"
+);
+
+/// What becomes of a thread whose attempt does not count.
+macro_rules! given_back {
+    () => {
+        "\
+UPDATE prowess_queue SET
+    owner = NULL,
+    until = prowess_now() + ?3,
+    lost = 0,
+    failures = CASE WHEN failures > 0 THEN failures - 1 ELSE 0 END
+WHERE thread = ?1 AND owner = ?2"
+    };
+}
 
 /// Ends a claim. The thread can be claimed after a delay. No row means that the claim is lost.
-pub(crate) const GIVE_BACK: &str = "\
-UPDATE prowess_queue SET owner = NULL, until = prowess_now() + ?3
-WHERE thread = ?1 AND owner = ?2 RETURNING thread";
+pub(crate) const GIVE_BACK: &str = concat!(given_back!(), " RETURNING thread");
 
 /// The same, unless somebody posted or woke the thread.
-pub(crate) const POSTPONE: &str = "\
-UPDATE prowess_queue SET owner = NULL, until = prowess_now() + ?3
-WHERE thread = ?1 AND owner = ?2 AND posted = ?4 RETURNING thread";
+pub(crate) const POSTPONE: &str = concat!(given_back!(), " AND posted = ?4 RETURNING thread");
 
-/// Whether somebody has claimed a thread. No row means that it rests.
+/// Ends a claim whose attempt failed because of `?4`, and returns whether the thread is a dead letter: `?5` attempts made no
+/// progress. No row means that the claim is lost.
+pub(crate) const FAIL: &str = concat!(
+    "\
+UPDATE prowess_queue SET
+    owner = NULL,
+    until = prowess_now() + ?3,
+    lost = 0,
+    problem = ?4,
+    dead = CASE WHEN failures >= ?5 AND NOT ",
+    has_progressed!(),
+    " THEN prowess_now() END,
+    failures = CASE WHEN ",
+    has_progressed!(),
+    " THEN 0 ELSE failures END
+WHERE thread = ?1 AND owner = ?2 RETURNING dead IS NOT NULL"
+);
+
+/// Forgets the attempts of a claimed thread that made no progress. No row means that the claim is lost.
+pub(crate) const PROGRESSED: &str =
+    "UPDATE prowess_queue SET failures = 0 WHERE thread = ?1 AND owner = ?2 RETURNING thread";
+
+/// Queues a dead letter again. No row means that the thread is none.
+pub(crate) const RETRY: &str = "\
+UPDATE prowess_queue SET dead = NULL, failures = 0, until = prowess_now(), queued = prowess_now()
+WHERE thread = ?1 AND dead IS NOT NULL RETURNING thread";
+
+/// Drops what was posted to a thread. The names stay.
+pub(crate) const DROP_POSTS: &str =
+    "UPDATE prowess_inbox SET body = NULL WHERE thread = ?1 AND body IS NOT NULL";
+
+/// The threads in the queue, for those who look after a server.
+pub(crate) const LIST: &str = concat!(
+    "SELECT ",
+    queued_thread!(),
+    " FROM prowess_queue AS queue ORDER BY dead IS NULL, queued, thread LIMIT ?1
+-- postgres instead: SELECT ",
+    queued_thread!(),
+    " FROM prowess_list_queue(?1) AS queue"
+);
+
+/// How full the queue is: threads that can be claimed, that wait for a delay, that are claimed, dead letters, and for how long the
+/// first one has waited.
+pub(crate) const NUMBERS: &str = "\
+SELECT
+    COUNT(CASE WHEN owner IS NULL AND dead IS NULL AND until <= prowess_now() THEN 1 END),
+    COUNT(CASE WHEN owner IS NULL AND dead IS NULL AND until > prowess_now() THEN 1 END),
+    COUNT(owner),
+    COUNT(dead),
+    COALESCE(prowess_now() - MIN(CASE WHEN owner IS NULL AND dead IS NULL THEN until END), 0)
+FROM prowess_queue
+-- postgres instead: SELECT queued, waiting, working, dead, COALESCE(prowess_now() - first, 0) FROM prowess_queue_numbers()";
+
+/// Whether a thread is queued (0), claimed (1) or a dead letter (2). No row means that it rests.
 pub(crate) const QUEUE_STATE: &str =
-    concat!("SELECT owner IS NOT NULL AND ", lasts!(""), " FROM prowess_queue WHERE thread = ?1");
+    concat!("SELECT ", queue_state!(), " FROM prowess_queue AS queue WHERE queue.thread = ?1");
 
 /// Removes a thread from the queue.
 pub(crate) const UNQUEUE: &str = "DELETE FROM prowess_queue WHERE thread = ?1";

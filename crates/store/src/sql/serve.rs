@@ -1,6 +1,8 @@
 //! The SQL of users, access tokens, their threads and the audit log. Every statement about a thread names its owner, except
 //! those that only workers run.
 
+use super::queue::queue_state;
+
 /// Whether a token has not expired.
 macro_rules! is_valid {
     ($token:literal) => {
@@ -61,14 +63,13 @@ macro_rules! thread {
     };
 }
 
-/// Whether a thread of a list is queued (0) or claimed (1). NULL: it rests.
-macro_rules! queue_state {
+/// The state of a thread of a list in the queue. NULL: it rests.
+macro_rules! state_in_queue {
     () => {
         concat!(
-            "(SELECT CAST(CASE WHEN queue.owner IS NOT NULL AND ",
-            lasts!("queue."),
-            " THEN 1 ELSE 0 END AS BIGINT) \
-            FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
+            "(SELECT ",
+            queue_state!(),
+            " FROM prowess_queue AS queue WHERE queue.thread = prowess_owned_threads.thread)"
         )
     };
 }
@@ -256,7 +257,7 @@ pub(crate) const LIST: &str = concat!(
     "SELECT ",
     thread!(),
     ", ",
-    queue_state!(),
+    state_in_queue!(),
     " FROM prowess_owned_threads
 WHERE owner = ?1 AND (changed, thread) < (?2, ?3)
 ORDER BY changed DESC, thread DESC LIMIT ?4"
@@ -269,7 +270,7 @@ macro_rules! search {
             "SELECT ",
             thread!(),
             ", ",
-            queue_state!(),
+            state_in_queue!(),
             " FROM prowess_owned_threads WHERE owner = ?1 AND (changed, thread) < (?2, ?3) AND (",
             $has_letters,
             ") ORDER BY changed DESC, thread DESC LIMIT ?4"
@@ -333,6 +334,17 @@ SELECT id, prowess_now() / 86400000000, ?2, ?3 FROM prowess_users WHERE id = ?1
 ON CONFLICT (owner, day) DO UPDATE SET
     tokens = known.tokens + excluded.tokens,
     micro_dollars = known.micro_dollars + excluded.micro_dollars";
+
+/// Adds to what a user used today, unless the event `?4` of the thread `?5` is counted. No row means that it is.
+#[cfg(feature = "postgres")]
+pub(crate) const NOTE_USAGE_OF_EVENT: &str = "\
+WITH new AS (UPDATE prowess_threads SET counted = ?4 WHERE id = ?5 AND counted < ?4 RETURNING id)
+INSERT INTO prowess_usage AS known (owner, day, tokens, micro_dollars)
+SELECT id, prowess_now() / 86400000000, ?2, ?3 FROM prowess_users WHERE id = ?1 AND EXISTS (SELECT 1 FROM new)
+ON CONFLICT (owner, day) DO UPDATE SET
+    tokens = known.tokens + excluded.tokens,
+    micro_dollars = known.micro_dollars + excluded.micro_dollars
+RETURNING owner";
 
 /// What a user used today, and in all.
 pub(crate) const USAGE: &str = "\
@@ -413,3 +425,27 @@ pub(crate) const AUDIT: &str = "\
 SELECT number, noted, person, action, thread, detail FROM prowess_audit
 WHERE number < ?1 ORDER BY number DESC LIMIT ?2
 -- postgres instead: SELECT number, noted, person, action, thread, detail FROM prowess_list_audit(?1, ?2)";
+
+/// Notes that a process is there. Returns whether it should stop.
+pub(crate) const SEEN: &str = "\
+INSERT INTO prowess_processes AS known (id, role, host, pid, version, files, started, seen, drains)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, prowess_now(), prowess_now(), 0)
+ON CONFLICT (id) DO UPDATE SET seen = prowess_now()
+RETURNING drains";
+
+/// Forgets a process, and those that were not seen for a day.
+pub(crate) const GONE: &str =
+    "DELETE FROM prowess_processes WHERE id = ?1 OR seen < prowess_now() - 86400000000";
+
+/// The processes that were seen in this time.
+pub(crate) const PROCESSES: &str = "\
+SELECT id, role, host, pid, version, files, started, seen, drains FROM prowess_processes
+WHERE seen > prowess_now() - ?1 ORDER BY started, id";
+
+/// Orders all processes to stop.
+pub(crate) const DRAIN: &str =
+    "UPDATE prowess_processes SET drains = 1 WHERE seen > prowess_now() - 60000000 RETURNING id";
+
+/// The same for the processes of a host.
+pub(crate) const DRAIN_HOST: &str = "\
+UPDATE prowess_processes SET drains = 1 WHERE host = ?1 AND seen > prowess_now() - 60000000 RETURNING id";

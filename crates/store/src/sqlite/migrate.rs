@@ -1,10 +1,13 @@
 //! Brings a SQLite database to the newest version of the tables.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::SqliteStore;
 use super::connection::{database_error, number};
 use crate::error::DatabaseError;
-use crate::migrations::{self, SqlDialect};
+use crate::migrations::{self, KNOWN, SqlDialect};
 
 /// Runs the missing migrations, each in its own transaction.
 pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<(), DatabaseError> {
@@ -23,4 +26,13 @@ pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<(), Da
         }
     }
     Ok(())
+}
+
+impl SqliteStore {
+    /// Checks that the tables are those that this program knows.
+    pub(crate) async fn check_tables(&self) -> Result<(), DatabaseError> {
+        let place = Arc::clone(&self.0.place);
+        let found = self.read(|connection| number(connection, "user_version")).await?;
+        if found > KNOWN as i64 { Err(migrations::newer(&place, found)) } else { Ok(()) }
+    }
 }

@@ -8,6 +8,7 @@ mod check;
 mod connection;
 mod file;
 mod migrate;
+mod queue;
 mod read_only_list;
 mod readers;
 mod rows;
@@ -66,6 +67,11 @@ struct Inner {
 }
 
 impl SqliteStore {
+    /// The name of the database in messages.
+    pub(crate) fn place(&self) -> &str {
+        &self.0.place
+    }
+
     /// Opens the database in a file that only this user can read. A missing file is created, with its directory.
     ///
     /// # Errors

@@ -234,7 +234,7 @@ mod tests {
     }
 
     fn insert(connection: &Connection, id: &str) -> rusqlite::Result<()> {
-        let insert = "INSERT INTO prowess_threads VALUES (?1, 0, 0, 0, 0, NULL, 0, 0)";
+        let insert = "INSERT INTO prowess_threads VALUES (?1, 0, 0, 0, 0, NULL, 0, 0, 0)";
         connection.execute(insert, [id]).map(drop)
     }
 

@@ -207,7 +207,7 @@ async fn case_83_what_is_refused_keeps_its_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn case_83_what_was_cut_short_beside_its_log_is_seen() {
     let place = tempfile::tempdir().unwrap();
-    let in_log = "INSERT INTO prowess_threads VALUES ('new', 0, 0, 0, 0, NULL, 0, 0)";
+    let in_log = "INSERT INTO prowess_threads VALUES ('new', 0, 0, 0, 0, NULL, 0, 0, 0)";
     let refused = left_by_a_kill(place.path(), in_log, |bytes| bytes.truncate(bytes.len() / 2)).await;
     assert!(refused.to_string().contains("it is truncated"), "{refused}");
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_agent::queue::{
-    Claim, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueState, TurnQueue,
+    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueNumbers,
+    QueueState, QueuedThread, TurnQueue,
 };
 use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread_state::StateChange;
@@ -42,8 +43,13 @@ impl TurnQueue for InTurn {
     async fn wake(&self, thread: &ThreadId) -> Result<(), QueueError> {
         self.next().wake(thread).await
     }
-    async fn claim(&self, worker: &str, lasts: Duration) -> Result<Option<Claim>, QueueError> {
-        self.next().claim(worker, lasts).await
+    async fn claim(
+        &self,
+        worker: &str,
+        lasts: Duration,
+        limits: ClaimLimits,
+    ) -> Result<Option<Claim>, QueueError> {
+        self.next().claim(worker, lasts, limits).await
     }
     async fn claim_thread(
         &self,
@@ -78,6 +84,24 @@ impl TurnQueue for InTurn {
     async fn postpone(&self, claim: &Claim, posted: u64, delay: Duration) -> Result<Finished, QueueError> {
         self.next().postpone(claim, posted, delay).await
     }
+    async fn fail(&self, claim: &Claim, delay: Duration, problem: &str) -> Result<Failed, QueueError> {
+        self.next().fail(claim, delay, problem).await
+    }
+    async fn progressed(&self, claim: &Claim) -> Result<(), QueueError> {
+        self.next().progressed(claim).await
+    }
+    async fn retry(&self, thread: &ThreadId) -> Result<bool, QueueError> {
+        self.next().retry(thread).await
+    }
+    async fn drop_work(&self, thread: &ThreadId) -> Result<bool, QueueError> {
+        self.next().drop_work(thread).await
+    }
+    async fn list(&self, most: usize) -> Result<Vec<QueuedThread>, QueueError> {
+        self.next().list(most).await
+    }
+    async fn numbers(&self) -> Result<QueueNumbers, QueueError> {
+        self.next().numbers().await
+    }
     async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
         self.next().state(thread).await
     }
@@ -86,36 +110,45 @@ impl TurnQueue for InTurn {
     }
 }
 
+async fn suite(database: &Database) {
+    turn_queue_suite(database.queue(), database.threads()).await;
+}
+
+async fn several_pass_the_suite(place: &str) {
+    let store = Database::open(place).await.unwrap().threads();
+    turn_queue_suite(InTurn::at(place).await, store).await;
+}
+
 fn say(text: &str) -> Post {
-    Post::Say { message: Message::user(text) }
+    Post::say(Message::user(text))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_passes_the_suite() {
     let place = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(place.path().join("a.db")).await.unwrap();
-    turn_queue_suite(Database::from(store).queue()).await;
+    suite(&Database::from(store)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_in_memory_passes_the_suite() {
-    turn_queue_suite(Database::from(SqliteStore::in_memory().unwrap()).queue()).await;
+    suite(&Database::from(SqliteStore::in_memory().unwrap())).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_on_one_file_pass_the_suite() {
     let place = tempfile::tempdir().unwrap();
-    turn_queue_suite(InTurn::at(place.path().join("a.db").to_str().unwrap()).await).await;
+    several_pass_the_suite(place.path().join("a.db").to_str().unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn postgres_passes_the_suite() {
-    turn_queue_suite(Database::open(&postgres_url().await).await.unwrap().queue()).await;
+    suite(&Database::open(&postgres_url().await).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_on_one_server_pass_the_suite() {
-    turn_queue_suite(InTurn::at(&postgres_url().await).await).await;
+    several_pass_the_suite(&postgres_url().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,7 +157,7 @@ async fn a_post_that_is_not_committed_yet_is_not_overlooked() {
     let queue = Database::open(&url).await.unwrap().queue();
     let thread = ThreadId::new();
     queue.post(&thread, &say("first")).await.unwrap();
-    let claim = queue.claim("one", LONG).await.unwrap().unwrap();
+    let claim = queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().unwrap();
     let posted = queue.inbox(&claim).await.unwrap().posted;
     // Somebody else is in the middle of a post.
     let other = client(&url).await;
@@ -149,8 +182,11 @@ async fn workers_pass_over_a_thread_that_another_is_about_to_claim() {
         .batch_execute("BEGIN; SELECT * FROM prowess_queue ORDER BY until LIMIT 1 FOR UPDATE")
         .await
         .unwrap();
-    assert_eq!(queue.claim("one", LONG).await.unwrap().unwrap().thread, threads[1]);
-    assert!(queue.claim("one", LONG).await.unwrap().is_none());
+    assert_eq!(
+        queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().unwrap().lease.thread,
+        threads[1]
+    );
+    assert!(queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -163,7 +199,7 @@ async fn posts_go_with_their_thread() {
         queue.post(&lease.thread, &reply).await.unwrap();
         store.release(&lease).await.unwrap();
         store.delete(&lease.thread).await.unwrap();
-        assert!(queue.claim("one", LONG).await.unwrap().is_none());
+        assert!(queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().is_none());
         assert_eq!(queue.post(&lease.thread, &reply).await.unwrap(), Posted::New);
     }
 }
@@ -202,10 +238,15 @@ async fn a_claim_of_a_time_when_the_clock_was_wrong_is_over() {
     for at in places(&place).await {
         let queue = Database::open(&at).await.unwrap().queue();
         queue.wake(&ThreadId::new()).await.unwrap();
-        queue.claim("early", Duration::MAX).await.unwrap().unwrap();
-        assert!(queue.claim("late", LONG).await.unwrap().is_none(), "no claim lasts longer than a day");
-        execute(&at, "UPDATE prowess_queue SET until = until + 259200000000").await;
-        assert_eq!(queue.claim("late", LONG).await.unwrap().unwrap().attempt, 2);
+        queue.claim("early", Duration::MAX, ClaimLimits::default()).await.unwrap().unwrap();
+        assert!(
+            queue.claim("late", LONG, ClaimLimits::default()).await.unwrap().is_none(),
+            "no claim lasts longer than a day"
+        );
+        for table in ["prowess_queue", "prowess_threads"] {
+            execute(&at, &format!("UPDATE {table} SET until = until + 259200000000")).await;
+        }
+        assert_eq!(queue.claim("late", LONG, ClaimLimits::default()).await.unwrap().unwrap().attempt, 2);
     }
 }
 
@@ -218,7 +259,7 @@ async fn a_damaged_post_is_told_and_can_be_dropped() {
         for text in ["one", "two", "three"] {
             queue.post(&thread, &say(text)).await.unwrap();
         }
-        let claim = queue.claim("one", LONG).await.unwrap().unwrap();
+        let claim = queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().unwrap();
         let problem = async |number| match queue.inbox(&claim).await {
             Err(QueueError::Damaged { number: damaged, problem, .. }) if damaged == number => problem,
             other => panic!("{other:?}"),

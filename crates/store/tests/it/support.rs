@@ -19,7 +19,12 @@ pub(crate) fn variable(name: &str) -> String {
     })
 }
 
-/// The address of a new schema in the PostgreSQL of the tests.
+/// The pooler between the store and PostgreSQL, if the tests use one: `scripts/test-pgbouncer.sh start` printed it.
+fn pooler() -> Option<String> {
+    std::env::var("PROWESS_TEST_PGBOUNCER").ok()
+}
+
+/// The address of a new schema in the PostgreSQL of the tests. With a pooler, it is the pooler's address.
 pub(crate) async fn postgres_url() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let url = variable("PROWESS_TEST_POSTGRES");
@@ -30,9 +35,37 @@ pub(crate) async fn postgres_url() -> String {
     let connected = tokio::spawn(connection);
     let made = format!("DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}");
     client.batch_execute(&made).await.unwrap();
+    // A pooler takes no `options`, so the schema is a setting of a role.
+    let pooled = pooler().map(|pooler| of_role(&pooler, &format!("through_{schema}")));
+    if pooled.is_some() {
+        let role = format!(
+            "DROP ROLE IF EXISTS through_{schema}; CREATE ROLE through_{schema} LOGIN SUPERUSER;
+            ALTER ROLE through_{schema} SET search_path = {schema}"
+        );
+        client.batch_execute(&role).await.unwrap();
+    }
     drop(client);
     connected.await.unwrap().unwrap();
-    format!("{url}&options=-c%20search_path%3D{schema}")
+    pooled.unwrap_or_else(|| format!("{url}&options=-c%20search_path%3D{schema}"))
+}
+
+/// The same address for another role.
+fn of_role(url: &str, role: &str) -> String {
+    let (_, rest) = url.split_once('@').unwrap();
+    format!("postgres://{role}@{rest}")
+}
+
+/// The same address without the pooler, if there is one. The name of the role ends in that of the schema.
+fn direct(url: &str) -> String {
+    let Some(pooler) = pooler() else { return url.to_owned() };
+    let (_, at_pooler) = pooler.split_once('@').unwrap();
+    let Some((role, more)) = url.strip_prefix("postgres://").and_then(|url| url.split_once('@')) else {
+        return url.to_owned();
+    };
+    let Some(more) = more.strip_prefix(at_pooler) else { return url.to_owned() };
+    let (_, schema) = role.split_once('_').unwrap();
+    let server = of_role(&variable("PROWESS_TEST_POSTGRES"), role);
+    format!("{server}{more}&options=-c%20search_path%3D{schema}")
 }
 
 /// A store in a new schema.
@@ -48,10 +81,11 @@ pub(crate) async fn runtime_url() -> String {
     let [owner, runtime] = [format!("owner_{schema}"), format!("runtime_{schema}")];
     let made = format!(
         "DROP ROLE IF EXISTS {owner}, {runtime}; CREATE ROLE {owner} LOGIN; CREATE ROLE {runtime} LOGIN;
-        ALTER SCHEMA {schema} OWNER TO {owner}"
+        ALTER SCHEMA {schema} OWNER TO {owner};
+        ALTER ROLE {owner} SET search_path = {schema}; ALTER ROLE {runtime} SET search_path = {schema}"
     );
     super_user.batch_execute(&made).await.unwrap();
-    let url_of = |role: &str| url.replace("postgres://prowess@", &format!("postgres://{role}@"));
+    let url_of = |role: &str| of_role(&url, role);
     drop(PostgresStore::connect(&url_of(&owner)).await.unwrap());
     let granted = format!("SELECT prowess_serve_grant('{runtime}')");
     client(&url_of(&owner)).await.batch_execute(&granted).await.unwrap();
@@ -60,8 +94,7 @@ pub(crate) async fn runtime_url() -> String {
 
 /// The address of the superuser in the same schema.
 pub(crate) fn super_url(url: &str) -> String {
-    let (_, rest) = url.split_once('@').unwrap();
-    format!("postgres://prowess@{rest}")
+    of_role(&direct(url), "prowess")
 }
 
 /// The names of a new SQLite file and of two new PostgreSQL schemas. The second one is for a role that does not own the tables.
@@ -87,9 +120,9 @@ pub(crate) async fn execute(at: &str, statement: &str) {
     }
 }
 
-/// A connection of its own, for SQL that no store runs.
+/// A connection of its own to PostgreSQL itself, for SQL that no store runs.
 pub(crate) async fn client(url: &str) -> Client {
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let (client, connection) = tokio_postgres::connect(&direct(url), NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use prowess_agent::queue::{Post, QueueState};
+use prowess_agent::queue::{ClaimLimits, Post, QueueState};
 use prowess_agent::{Message, ThreadId};
 use prowess_store::Database;
 use prowess_store::serve::{DailyLimits, OwnedThread, OwnedThreadError, Summary, UsageSum, User};
@@ -224,7 +224,7 @@ async fn a_thread_is_deleted_with_all_that_the_store_has_of_it() {
         let own = thread(&database, &anna, "Tides").await;
         let lease = store.lease(&own.id, "worker", LONG).await.unwrap();
         store.append(&lease, 0, &[said("secret")]).await.unwrap();
-        queue.post(&own.id, &Post::Say { message: Message::user("a secret too") }).await.unwrap();
+        queue.post(&own.id, &Post::say(Message::user("a secret too"))).await.unwrap();
 
         let refused = threads.delete(&anna.id, &own.id).await;
         assert!(matches!(refused, Err(OwnedThreadError::InUse(_))), "{refused:?}");
@@ -238,12 +238,12 @@ async fn a_thread_is_deleted_with_all_that_the_store_has_of_it() {
         assert!(threads.delete(&anna.id, &own.id).await.unwrap());
         assert!(!threads.delete(&anna.id, &own.id).await.unwrap());
         assert_eq!(threads.get(&anna.id, &own.id).await.unwrap(), None);
-        assert!(queue.claim("worker", LONG).await.unwrap().is_none());
+        assert!(queue.claim("worker", LONG, ClaimLimits::default()).await.unwrap().is_none());
         // Another user who takes the id finds nothing of what was there.
         threads.create(&ben.id, &own.id, "default", "").await.unwrap();
         assert!(store.events(&own.id, 0, 9).await.is_err());
         queue.wake(&own.id).await.unwrap();
-        let claim = queue.claim("worker", LONG).await.unwrap().unwrap();
+        let claim = queue.claim("worker", LONG, ClaimLimits::default()).await.unwrap().unwrap();
         assert_eq!(queue.inbox(&claim).await.unwrap().entries, []);
     }
 }
@@ -255,9 +255,9 @@ async fn a_thread_that_was_never_opened_is_deleted_with_its_posts() {
         let (queue, threads) = (database.queue(), database.owned_threads());
         let [anna, _] = two_users(&database).await;
         let own = thread(&database, &anna, "Tides").await;
-        queue.post(&own.id, &Post::Say { message: Message::user("a secret") }).await.unwrap();
+        queue.post(&own.id, &Post::say(Message::user("a secret"))).await.unwrap();
         assert!(threads.delete(&anna.id, &own.id).await.unwrap());
-        assert!(queue.claim("worker", LONG).await.unwrap().is_none());
+        assert!(queue.claim("worker", LONG, ClaimLimits::default()).await.unwrap().is_none());
     }
 }
 
@@ -347,12 +347,12 @@ async fn a_list_says_which_threads_have_work_to_do() {
         assert_eq!(states(&anna).await, [QueueState::Rests]);
         database.queue().wake(&own.id).await.unwrap();
         assert_eq!(states(&anna).await, [QueueState::Queued]);
-        let claim = database.queue().claim("worker", LONG).await.unwrap().unwrap();
+        let claim = database.queue().claim("worker", LONG, ClaimLimits::default()).await.unwrap().unwrap();
         assert_eq!(states(&anna).await, [QueueState::Claimed]);
 
         // A user who may not go on waits, until an administrator changes that.
         database.queue().give_back(&claim, LONG).await.unwrap();
-        let claimed = async || database.queue().claim("worker", LONG).await.unwrap();
+        let claimed = async || database.queue().claim("worker", LONG, ClaimLimits::default()).await.unwrap();
         assert_eq!(claimed().await, None);
         database.accounts().set_disabled(&ben.id, false).await.unwrap();
         assert_eq!(claimed().await, None, "another user");
@@ -360,6 +360,6 @@ async fn a_list_says_which_threads_have_work_to_do() {
         let claim = claimed().await.unwrap();
         database.queue().give_back(&claim, LONG).await.unwrap();
         database.accounts().set_daily(&anna.id, DailyLimits::default()).await.unwrap();
-        assert_eq!(claimed().await.unwrap().thread, own.id);
+        assert_eq!(claimed().await.unwrap().lease.thread, own.id);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use prowess_agent::queue::Post;
+use prowess_agent::queue::{ClaimLimits, Post};
 use prowess_agent::testing::{thread_store_suite, turn_queue_suite};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{Message, ThreadId};
@@ -41,7 +41,7 @@ async fn fill(database: &Database, user: &User, digest: u8) -> ThreadId {
     let lease = store.lease(&own, "worker", LONG).await.unwrap();
     store.append(&lease, 0, &[said("a secret")]).await.unwrap();
     store.release(&lease).await.unwrap();
-    let post = Post::Say { message: Message::user("a secret") };
+    let post = Post::say(Message::user("a secret"));
     database.acting_for(&user.id).queue().post(&own, &post).await.unwrap();
     let token = NewToken {
         kind: TokenKind::Token,
@@ -215,7 +215,13 @@ async fn every_table_and_every_function_is_on_a_list() {
         AND relkind = 'r' AND relrowsecurity = ";
     assert_eq!(names(&format!("{tables} true")).await, BTreeSet::from(WALLED.map(str::to_owned)));
     // These have no owner. Approvals and artifacts are kept apart by their project and their scope.
-    let open = ["prowess_approvals", "prowess_schema", "prowess_scoped_artifacts", "prowess_scoped_names"];
+    let open = [
+        "prowess_approvals",
+        "prowess_processes",
+        "prowess_schema",
+        "prowess_scoped_artifacts",
+        "prowess_scoped_names",
+    ];
     assert_eq!(names(&format!("{tables} false")).await, BTreeSet::from(open.map(str::to_owned)));
 
     let functions = "SELECT proname::TEXT FROM pg_proc
@@ -223,7 +229,6 @@ async fn every_table_and_every_function_is_on_a_list() {
     let definers = [
         "prowess_add_user",
         "prowess_all_users",
-        "prowess_can_claim",
         "prowess_claim",
         "prowess_disable_user",
         "prowess_forget_owner",
@@ -231,10 +236,14 @@ async fn every_table_and_every_function_is_on_a_list() {
         "prowess_identity_owner",
         "prowess_last_kept",
         "prowess_limit_user",
+        "prowess_line",
         "prowess_list_audit",
+        "prowess_list_queue",
+        "prowess_lose_claims",
         "prowess_may_use",
         "prowess_own_thread",
         "prowess_prune",
+        "prowess_queue_numbers",
         "prowess_thread_owner",
         "prowess_token_id_owner",
         "prowess_token_owner",
@@ -262,7 +271,8 @@ async fn no_table_of_a_session_stands_in_for_a_real_one() {
         .unwrap();
     let owner = direct.query_one("SELECT prowess_thread_owner($1)", &[&hers.as_str()]).await.unwrap();
     assert_eq!(owner.get::<_, String>(0), anna.id);
-    let claimed = direct.query("SELECT thread FROM prowess_claim('me', 1)", &[]).await.unwrap();
+    let claimed =
+        direct.query("SELECT claimed FROM prowess_claim('me', 1, 9, 9, 'why', 9)", &[]).await.unwrap();
     assert_eq!(claimed[0].get::<_, String>(0), hers.as_str());
     drop(database);
 }
@@ -293,11 +303,12 @@ async fn case_136_the_events_and_the_inbox_of_another_user_do_not_exist() {
     assert_eq!(own.events(&hers, 0, 9).await.unwrap().len(), 2);
     let listed: Vec<_> = own.list(99).await.unwrap().into_iter().map(|info| info.id).collect();
     assert_eq!(listed, std::slice::from_ref(&hers));
+    own.release(&lease).await.unwrap();
     // A worker claims the threads of all users, and sees one inbox at a time.
     let mut claimed = BTreeSet::new();
-    while let Some(claim) = database.queue().claim("worker", LONG).await.unwrap() {
+    while let Some(claim) = database.queue().claim("worker", LONG, ClaimLimits::default()).await.unwrap() {
         assert_eq!(database.queue().inbox(&claim).await.unwrap().entries.len(), 1);
-        claimed.insert(claim.thread);
+        claimed.insert(claim.lease.thread);
     }
     assert_eq!(claimed, BTreeSet::from([hers, his]));
 }
@@ -339,7 +350,8 @@ async fn threads_without_an_owner_are_as_without_users() {
     let url = runtime_url().await;
     thread_store_suite(Arc::new(PostgresStore::connect(&url).await.unwrap())).await;
     let url = runtime_url().await;
-    turn_queue_suite(Database::open(&url).await.unwrap().queue()).await;
+    let database = Database::open(&url).await.unwrap();
+    turn_queue_suite(database.queue(), database.threads()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -347,7 +359,8 @@ async fn a_store_for_a_user_passes_the_suites() {
     let database = Database::open(&runtime_url().await).await.unwrap();
     let [anna, _] = two_users(&database).await;
     thread_store_suite(database.acting_for(&anna.id).threads()).await;
-    turn_queue_suite(database.acting_for(&anna.id).queue()).await;
+    let hers = database.acting_for(&anna.id);
+    turn_queue_suite(hers.queue(), hers.threads()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -387,9 +400,11 @@ async fn a_role_that_passes_the_wall_by_is_refused() {
         refused.as_db_error().unwrap().message().to_owned()
     };
     assert!(grant("prowess").await.contains("without SUPERUSER and BYPASSRLS"));
-    for (options, says) in
-        [("BYPASSRLS", "without SUPERUSER and BYPASSRLS"), ("IN ROLE prowess", "does not own")]
-    {
+    let own: String = owner.query_one("SELECT current_user::text", &[]).await.unwrap().get(0);
+    for (options, says) in [
+        ("BYPASSRLS".to_owned(), "without SUPERUSER and BYPASSRLS"),
+        (format!("IN ROLE {own}"), "does not own"),
+    ] {
         let role = format!("passes_{schema}");
         owner
             .batch_execute(&format!("DROP ROLE IF EXISTS {role}; CREATE ROLE {role} {options}"))

@@ -1,0 +1,128 @@
+//! Sends signals. Those that come together go together.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_postgres::types::Type;
+
+use super::super::PostgresStore;
+use super::channel_of;
+use crate::error::DatabaseError;
+use crate::signals::{Audience, Signals};
+
+/// The pause after each time that signals were sent. What comes meanwhile goes together.
+const PAUSE: Duration = Duration::from_millis(10);
+/// The most bytes of signals that wait. Further ones are dropped.
+const MAX_WAITING: usize = 4 << 20;
+/// How many of the signals that wait last are compared with a new one.
+const COMPARED: usize = 32;
+
+#[derive(Debug)]
+pub(crate) struct Sender {
+    waiting: Arc<Waiting>,
+    sends: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    signals: Mutex<(VecDeque<(Audience, String)>, usize)>,
+    more: Notify,
+}
+
+impl Sender {
+    pub(crate) fn start(store: PostgresStore, channel: &str) -> Self {
+        let (waiting, channel) = (Arc::new(Waiting::default()), channel.to_owned());
+        let own = Arc::clone(&waiting);
+        let sends = tokio::spawn(async move {
+            loop {
+                own.more.notified().await;
+                for (audience, payload) in own.take() {
+                    if let Err(error) = store.notify(&channel_of(&channel, audience), &payload).await {
+                        // Whoever waits for it looks at the database soon.
+                        tracing::warn!(%error, "Could not send a signal");
+                    }
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        Self { waiting, sends }
+    }
+
+    pub(crate) fn send(&self, audience: Audience, signal: String) {
+        if signal.len() > Signals::MAX_BYTES || signal.contains('\n') {
+            tracing::warn!(bytes = signal.len(), "A signal cannot be sent");
+            return;
+        }
+        let mut waiting = self.waiting.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let (signals, bytes) = &mut *waiting;
+        let is_known =
+            signals.iter().rev().take(COMPARED).any(|(to, known)| *to == audience && *known == signal);
+        if is_known || *bytes + signal.len() > MAX_WAITING {
+            return;
+        }
+        *bytes += signal.len();
+        signals.push_back((audience, signal));
+        drop(waiting);
+        self.waiting.more.notify_one();
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.sends.abort();
+    }
+}
+
+impl Waiting {
+    /// What waits, as few payloads. The signals for an audience keep their order.
+    fn take(&self) -> Vec<(Audience, String)> {
+        let (signals, _) = std::mem::take(&mut *self.signals.lock().unwrap_or_else(PoisonError::into_inner));
+        payloads(signals)
+    }
+}
+
+fn payloads(signals: impl IntoIterator<Item = (Audience, String)>) -> Vec<(Audience, String)> {
+    let mut payloads: Vec<(Audience, String)> = Vec::new();
+    for (audience, signal) in signals {
+        let last = payloads.iter_mut().rev().find(|(other, _)| *other == audience);
+        match last.filter(|(_, payload)| payload.len() + 1 + signal.len() <= Signals::MAX_BYTES) {
+            Some((_, payload)) => {
+                payload.push('\n');
+                payload.push_str(&signal);
+            }
+            None => payloads.push((audience, signal)),
+        }
+    }
+    payloads
+}
+
+impl PostgresStore {
+    /// Sends a payload. It is a transaction of its own: in that of an event, all appends would wait for each other.
+    async fn notify(&self, channel: &str, payload: &str) -> Result<(), DatabaseError> {
+        let client = self.client().await?;
+        self.0.counters.sent(1);
+        let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
+            [(&channel, Type::TEXT), (&payload, Type::TEXT)];
+        let sent = client.query_typed("SELECT pg_notify($1, $2)", &values).await;
+        sent.map(drop).map_err(|error| self.failed(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_that_wait_go_together_in_their_order() {
+        use Audience::{Watchers, Workers};
+        let long = "x".repeat(Signals::MAX_BYTES - 3);
+        let signals = [(Workers, "a"), (Watchers, "b"), (Workers, "c"), (Watchers, &long), (Watchers, "d")];
+        let sent = payloads(signals.map(|(audience, signal)| (audience, signal.to_owned())));
+        let expected =
+            [(Workers, "a\nc".to_owned()), (Watchers, "b".to_owned()), (Watchers, format!("{long}\nd"))];
+        assert_eq!(sent, expected);
+    }
+}
