@@ -183,9 +183,10 @@ install-check: components
 	$(CARGO) install --locked --path crates/cli --debug --force --root $(or $(CARGO_TARGET_DIR),target)/installed
 	sh scripts/try-installed.sh $(or $(CARGO_TARGET_DIR),target)/installed/bin
 
-# Artifacts in a bucket, of a server that is too large to be part of every test.
+# Artifacts and files of threads in a bucket, of a server that is too large to be part of every test.
 s3:
-	scripts/test-s3.sh $(CARGO) test --locked -p prowess-workspace --all-features --test it -- --ignored a_bucket_passes_the_suite
+	scripts/test-s3.sh sh -c '$(CARGO) test --locked -p prowess-workspace --all-features --test it -- --ignored a_bucket_passes_the_suite && \
+	  $(CARGO) test --locked -p prowess --test it -- --ignored files_follow_a_thread_through'
 
 # What the demo needs is installed before the build where that is possible. Where bubblewrap cannot be had, the demo is
 # told to play with less around its commands, and says so.

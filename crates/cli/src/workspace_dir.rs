@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
 use prowess_backend::VirtualPath;
 use prowess_workspace::artifact::S3Config;
+use prowess_workspace::inventory::Contents;
 use prowess_workspace::{Artifacts, Workspaces};
 
 use crate::directories::{self, check_owned};
@@ -34,7 +35,7 @@ pub(crate) struct WorkspaceDir {
     /// The directory with workspaces and artifacts, if it is not ~/.local/state/prowess
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// Keep artifacts in a bucket of S3 or a compatible store: s3://BUCKET or s3://BUCKET/PATH. Keys, region and endpoint come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL
+    /// Keep artifacts, and the files of a server's threads, in a bucket of S3 or a compatible store: s3://BUCKET or s3://BUCKET/PATH. Keys, region and endpoint come from the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and AWS_ENDPOINT_URL
     #[arg(long, value_name = "URL", env = "PROWESS_FILES")]
     files: Option<Bucket>,
 }
@@ -58,6 +59,14 @@ impl FromStr for Bucket {
         }
         let prefix = VirtualPath::parse(&format!("/{path}")).map_err(|error| error.to_string())?;
         Ok(Self { name: name.to_owned(), prefix })
+    }
+}
+
+impl Bucket {
+    fn config(&self) -> S3Config {
+        let mut config = S3Config::new(&self.name);
+        config.prefix = self.prefix.clone();
+        config
     }
 }
 
@@ -128,14 +137,18 @@ impl WorkspaceDir {
 
     /// Opens the artifacts. Choose a scope with [`Artifacts::in_scope`].
     pub(crate) fn artifacts(&self) -> Result<Artifacts> {
-        if let Some(Bucket { name, prefix }) = &self.files {
-            let mut bucket = S3Config::new(name);
-            bucket.prefix = prefix.clone();
-            return Artifacts::in_s3(bucket).map_err(|error| anyhow!("{error}"));
+        if let Some(bucket) = &self.files {
+            return Artifacts::in_s3(bucket.config()).map_err(|error| anyhow!("{error}"));
         }
         // Commands must be able to enter the directory, whichever of the two is opened first.
         make(&self.base()?)?;
         Artifacts::on_disk(self.artifacts_path()?).map_err(|error| anyhow!("{error}"))
+    }
+
+    /// The contents of threads' files, if they are in a bucket: then the files of a thread follow it from machine to machine.
+    pub(crate) fn contents(&self) -> Result<Option<Contents>> {
+        let contents = self.files.as_ref().map(|bucket| Contents::in_s3(bucket.config()));
+        contents.transpose().map_err(|error| anyhow!("{error}"))
     }
 
     /// Where files are, if they are in an object store: the bucket and the address of the store.

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
+use prowess_agent::middleware::FollowedFiles;
 use prowess_agent::model::ModelUsage;
+use prowess_agent::thread_state::StateChange;
 use prowess_agent::{Agent, ThreadId, Usage};
-use prowess_backend::Backend;
+use prowess_backend::{Backend, VirtualPath};
 use prowess_workspace::Artifacts;
 use serde::Serialize;
 use serde_json::Value;
@@ -29,6 +32,11 @@ pub trait ServedAgents: Send + Sync + 'static {
     ///
     /// The agent cannot be built.
     async fn thread(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread, BoxError>;
+
+    /// The files of threads that follow them to other machines. `None`: the files of a thread are [`ServedThread::files`].
+    fn followed_files(&self) -> Option<&dyn ServedFiles> {
+        None
+    }
 
     /// Copies the files of a thread to its fork.
     ///
@@ -62,6 +70,49 @@ pub trait ServedAgents: Send + Sync + 'static {
     fn has_price(&self, model: &str) -> bool {
         self.cost(&ModelUsage::on(model, Usage::new(1, 1))).is_some()
     }
+}
+
+/// The files of threads that follow them to the worker that takes a thread. They are those of the thread's log.
+#[async_trait]
+pub trait ServedFiles: Send + Sync {
+    /// The files at the paths of the tree, for reading.
+    ///
+    /// # Errors
+    ///
+    /// The files cannot be found.
+    async fn files(
+        &self,
+        owner: &str,
+        thread: &ThreadId,
+        followed: &FollowedFiles,
+    ) -> Result<Arc<dyn Backend>, BoxError>;
+
+    /// Stores a file that a person uploaded, and returns the change for the thread. `None` if it does not fit.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be stored.
+    async fn write(
+        &self,
+        owner: &str,
+        thread: &ThreadId,
+        followed: &FollowedFiles,
+        path: &VirtualPath,
+        bytes: Bytes,
+    ) -> Result<Option<StateChange>, BoxError>;
+
+    /// The change for the thread that removes a file.
+    ///
+    /// # Errors
+    ///
+    /// The change cannot be made.
+    async fn remove(
+        &self,
+        owner: &str,
+        thread: &ThreadId,
+        followed: &FollowedFiles,
+        path: &VirtualPath,
+    ) -> Result<StateChange, BoxError>;
 }
 
 /// Which part of a list of skills is wanted.

@@ -37,8 +37,8 @@ pub mod view;
 mod worker;
 
 pub use agents::{
-    AgentCard, BoxError, ServedAgents, ServedCost, ServedThread, SkillCard, SkillDetail, SkillFile,
-    SkillList, SkillsPart,
+    AgentCard, BoxError, ServedAgents, ServedCost, ServedFiles, ServedThread, SkillCard, SkillDetail,
+    SkillFile, SkillList, SkillsPart,
 };
 pub use allowance::{dollars, micro_dollars};
 pub use auth::{AccessSecret, login_link};

@@ -54,6 +54,7 @@ pub mod executor;
 mod fake;
 pub mod host_rule;
 pub mod input;
+pub mod inventory;
 pub mod limits;
 pub mod live;
 pub mod mime;
@@ -94,4 +95,5 @@ pub use workspace::{Workspace, Workspaces};
 pub mod testing {
     pub use crate::artifact::testing::{artifact_scopes_suite, artifact_store_suite};
     pub use crate::fake::FakeExecutor;
+    pub use crate::inventory::testing::{UnreliableContents, content_store_suite};
 }

@@ -9,6 +9,7 @@
 //! | [`Memory`] | notes that the agent keeps in files across threads |
 //! | [`Files`] | file tools: `ls`, `read_file`, `write_file`, `edit_file`, `copy_file`, `glob`, `grep`, `execute` |
 //! | [`StateFiles`], `WorkspaceFiles` | files in the thread's state, or in its workspace |
+//! | [`FollowingFiles`] | files that follow a thread to another machine |
 //! | [`Todos`] | the tool `write_todos`, and the list |
 //! | [`Summarisation`] | a summary in place of old messages, once the conversation is long |
 //! | [`SubAgents`] | the tool `task` |
@@ -21,6 +22,7 @@ pub(crate) mod contract;
 mod cost_limit;
 mod eviction;
 mod files;
+mod following_files;
 mod hooks;
 mod memory;
 mod skills;
@@ -41,6 +43,9 @@ pub use self::cost_limit::CostLimit;
 pub use self::eviction::Eviction;
 pub(crate) use self::files::WatchedChanges;
 pub use self::files::{ChangeAllowed, ChangeWatcher, FileChange, Files};
+pub use self::following_files::{
+    CapturedFiles, FileStorage, FollowDelta, FollowedFiles, FollowingFiles, PersonalChange, StorageError,
+};
 #[cfg(feature = "run")]
 pub use self::hooks::SandboxedHooks;
 pub use self::hooks::{

@@ -16,6 +16,7 @@ mod earlier;
 mod eviction;
 mod failing;
 mod files;
+mod following_files;
 mod foolish;
 mod frontmatter;
 mod hooks;

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use prowess_agent::cost::Price;
-use prowess_agent::middleware::{CostLimit, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents};
+use prowess_agent::middleware::{
+    CostLimit, FollowingFiles, Hooks, SandboxedHooks, SkillModels, Skills, SubAgents,
+};
 use prowess_agent::tool::ToolSelection;
 use prowess_agent::{Agent, AgentOptions, Model, ThreadId, ThreadStore, TurnLimits};
 use prowess_backend::{Backend, VirtualPath};
@@ -25,6 +27,7 @@ use prowess_workspace::writable::WritablePath;
 use prowess_workspace::{Artifacts, Network, Runner, Scope};
 
 use super::changes::{Changes, are_same};
+use super::following::Following;
 use super::kept_trust::KeptTrust;
 use super::memory::ChatMemory;
 use super::model::{self, ModelDefaults};
@@ -38,7 +41,7 @@ use super::skill_model;
 use super::sub_agents::SubAgentBase;
 use super::thread_artifacts::OwnArtifacts;
 use super::thread_directory::ThreadDirectory;
-use super::tree::{ChatTree, PathNames, THREAD_FILES};
+use super::tree::{ChatTree, Opened, PathNames, THREAD_FILES};
 use super::turn::Approver;
 use crate::agent_files::FoundAgents;
 use crate::artifacts;
@@ -126,6 +129,8 @@ pub(crate) struct ChatAgents {
     pub(super) runner: Runner,
     artifacts: Artifacts,
     pub(super) workspace_dir: WorkspaceDir,
+    /// How the files of a server's thread follow it, if they do.
+    following: Option<Following>,
     /// The top of the project, or the working directory.
     project: PathBuf,
     /// Other MCP servers, if there are any.
@@ -200,8 +205,10 @@ impl ChatAgents {
         broker: &Arc<Broker>,
         catalog: Arc<Mutex<Catalog>>,
         directory: PathBuf,
+        following: Option<Following>,
     ) -> Self {
         Self {
+            following,
             surface: self.surface,
             lease: self.lease,
             config: self.config.clone(),
@@ -268,6 +275,7 @@ impl ChatAgents {
             move |text: &str| notes.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
         let embeddings = embeddings::configured(&config.settings, Wait::AtMost, tell);
         let agents = Self {
+            following: None,
             embeddings,
             search_notes,
             unseen: UnseenChanges::default(),
@@ -440,14 +448,24 @@ impl ChatAgents {
             effort: settings.model.effort,
             max_output: settings.model.max_output_tokens.map(|most| most.0),
         };
-        let mut agent = Agent::deep_builder(Arc::clone(&self.model))
-            .name(NAME)
-            .prompt(prompt(self.surface, &tree.tree(), &ToolSelection::default()))
+        let mut agent = Agent::deep_builder(Arc::clone(&self.model)).name(NAME).prompt(prompt(
+            self.surface,
+            &tree.tree(),
+            &ToolSelection::default(),
+        ));
+        let mut files = tree.clone().files(Arc::clone(&self.catalog))?;
+        if let Some(following) = &self.following {
+            // Files are restored before other middleware look at them.
+            agent = agent.middleware(following.middleware(&tree));
+            let history = summarisation.history_path_prefix.clone();
+            files = FollowingFiles::backends(tree.tree_files(Arc::clone(&self.catalog))?, history);
+        }
+        let mut agent = agent
             .middleware(ThreadDirectory(self.directory.clone()))
             .middleware(OwnArtifacts)
             .middleware(manner)
             .skills(self.skills(&tree, self.skill_permissions(&tree.thread_files)))
-            .files(tree.clone().files(Arc::clone(&self.catalog))?)
+            .files(files)
             .summarisation(summarisation)
             .permissions(self.file_permissions(thread))
             .store(Arc::clone(&self.store))
@@ -578,6 +596,15 @@ impl ChatAgents {
         self.chat_tree(thread, self.runner.clone()).tree_files(Arc::clone(&self.catalog))
     }
 
+    /// The files that the model of a thread sees, with files from elsewhere.
+    pub(crate) fn files_from(
+        &self,
+        thread: &ThreadId,
+        at: impl Fn(&str) -> Arc<dyn Backend>,
+    ) -> Result<Arc<dyn Backend>> {
+        self.chat_tree(thread, self.runner.clone()).files_from(Arc::clone(&self.catalog), at)
+    }
+
     /// The real paths of a thread's places, with their names in the tree.
     pub(crate) fn places_of(&self, thread: &ThreadId) -> Vec<(PathBuf, String)> {
         let own_workspace = self.workspace_of(thread);
@@ -611,7 +638,8 @@ impl ChatAgents {
     fn chat_tree(&self, thread: &ThreadId, runner: Runner) -> ChatTree {
         let (project, thread_files) = (real_path(&self.directory), self.thread_files(thread));
         let memory = self.memory.outside().map(PathBuf::from).collect();
-        ChatTree { thread: thread.clone(), project, thread_files, memory, runner, names: self.names }
+        let opened = if self.following.is_some() { Opened::WhenUsed } else { Opened::AtOnce };
+        ChatTree { thread: thread.clone(), project, thread_files, memory, runner, names: self.names, opened }
     }
 
     /// The command line that continues a thread, with its roots and its workspace directory.

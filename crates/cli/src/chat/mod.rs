@@ -7,6 +7,7 @@ mod conversation;
 mod describe;
 mod draft;
 mod events;
+mod following;
 mod history;
 mod input;
 mod input_display;
@@ -47,6 +48,7 @@ pub(crate) use self::agents::session_options;
 pub(crate) use self::agents::{AgentSetup, ChatAgents};
 use self::conversation::Conversation;
 use self::events::ChatEvent;
+pub(crate) use self::following::{Following, forget_unused};
 use self::input::{Entered, Input};
 pub(crate) use self::open_thread::LEASE;
 use self::slash_commands::{

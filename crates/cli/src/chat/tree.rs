@@ -35,6 +35,16 @@ pub(super) struct ChatTree {
     pub(super) memory: Vec<PathBuf>,
     pub(super) runner: Runner,
     pub(super) names: PathNames,
+    /// When directories are opened.
+    pub(super) opened: Opened,
+}
+
+/// When the directories of a tree are made and opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opened {
+    AtOnce,
+    /// When a file in them is first used: this process may never do so.
+    WhenUsed,
 }
 
 /// How the places of the tree are called.
@@ -82,19 +92,52 @@ impl ChatTree {
 
     /// The files of the tree.
     pub(super) fn tree_files(&self, catalog: Arc<Mutex<Catalog>>) -> Result<Arc<dyn Backend>> {
-        let files = TreeFiles::new(&self.tree()).project(open(&self.project)?);
+        let files = TreeFiles::new(&self.tree()).project(self.open(&self.project)?);
         let mut files = files.map_err(|error| anyhow!("{error}"))?;
         let latest = move || catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
         files =
             self.add(files, Arc::new(SkillDirectories::new(latest))).map_err(|error| anyhow!("{error}"))?;
         for name in THREAD_FILES {
             let place = self.thread_files.join(name);
-            make(&place)?;
+            if self.opened == Opened::AtOnce {
+                make(&place)?;
+            }
             files = files
-                .work(name, open(&place)?, Some(&format!("/{name}")))
+                .work(name, self.open(&place)?, Some(&format!("/{name}")))
                 .map_err(|error| anyhow!("{error}"))?;
         }
         Ok(Arc::new(files))
+    }
+
+    fn open(&self, directory: &Path) -> Result<Arc<dyn Backend>> {
+        if self.opened == Opened::AtOnce {
+            return open(directory);
+        }
+        let directory = directory.to_owned();
+        Ok(Arc::new(LazyBackend::new(move || {
+            make(&directory).and_then(|()| open(&directory)).map_err(Into::into)
+        })))
+    }
+
+    /// The tree with files from elsewhere: `at` gets a path of the tree, such as `project` or `work/out`.
+    pub(super) fn files_from(
+        &self,
+        catalog: Arc<Mutex<Catalog>>,
+        at: impl Fn(&str) -> Arc<dyn Backend>,
+    ) -> Result<Arc<dyn Backend>> {
+        let latest = move || catalog.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let made = || {
+            let mut files = TreeFiles::new(&self.tree()).project(at("project"))?;
+            files = files.skills(Arc::new(SkillDirectories::new(latest)))?;
+            for name in THREAD_FILES {
+                files = files.work(name, at(&format!("work/{name}")), Some(&format!("/{name}")))?;
+            }
+            for name in WORKSPACE {
+                files = files.work(name, at(&format!("work/{name}")), None)?;
+            }
+            Ok::<_, BackendError>(files)
+        };
+        Ok(Arc::new(made().map_err(|error| anyhow!("{error}"))?))
     }
 
     /// Adds the skills, the memory files that are not in the project, and the directories of the workspace.

@@ -1,5 +1,6 @@
 //! The agents of `prowess serve`: those of a chat, with a directory of its own for each thread.
 
+mod files;
 #[cfg(feature = "oidc")]
 mod oidc;
 mod own_skills;
@@ -19,18 +20,19 @@ use prowess_base::places::{MEMORY, PROJECT, SKILLS, WORK};
 use prowess_permission::{ApprovalStore, Broker, Decision, RuleSource};
 use prowess_serve::view::Places;
 use prowess_serve::{
-    AgentCard, BoxError, OwnSkills, OwnSkillsDecider, ServedAgents, ServedCost, ServedThread, SkillDetail,
-    SkillList, SkillsPart,
+    AgentCard, BoxError, OwnSkills, OwnSkillsDecider, ServedAgents, ServedCost, ServedFiles, ServedThread,
+    SkillDetail, SkillList, SkillsPart,
 };
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
+use prowess_workspace::inventory::Contents;
 use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
 use serde_json::json;
 
 use self::own_skills::UsersSkills;
 pub(crate) use self::own_skills::decider_parser;
-use crate::chat::{AgentSetup, ChatAgents};
+use crate::chat::{AgentSetup, ChatAgents, Following, forget_unused};
 use crate::config::{Amount, Settings};
 use crate::options::RootArgs;
 use crate::skills::Skills;
@@ -55,6 +57,10 @@ pub(crate) fn check_oidc(settings: &crate::config::OidcSettings) -> Result<()> {
 const PROJECTS: &str = "projects";
 /// How often the server looks for changed skills.
 const LOOK: Duration = Duration::from_secs(5);
+/// How often the server looks for removals to finish.
+const SWEEP: Duration = Duration::from_secs(3600);
+/// How long the directories of a thread stay on this machine if nobody uses them and the object store has the files.
+const UNUSED: Duration = Duration::from_secs(24 * 3600);
 /// The most bytes and files that a fork copies.
 const MAX_COPIED_BYTES: u64 = 512 << 20;
 const MAX_COPIED_FILES: usize = 50_000;
@@ -72,6 +78,8 @@ pub(crate) struct ServerAgents {
     /// The directory of the server.
     data: PathBuf,
     root_args: RootArgs,
+    /// The contents of threads' files, if they follow the threads from machine to machine.
+    contents: Option<Contents>,
 }
 
 impl ServerAgents {
@@ -82,6 +90,7 @@ impl ServerAgents {
         database: &Database,
     ) -> Result<(Arc<Self>, Vec<String>)> {
         let (data, root_args) = (setup.state.clone(), setup.root_args.clone());
+        let contents = setup.workspace_dir.contents()?;
         let (agents, notices) = ChatAgents::of_server(setup, database).await?;
         let approvals = database.approvals();
         let own_skills = UsersSkills::new(
@@ -100,20 +109,47 @@ impl ServerAgents {
             brokers: Mutex::default(),
             data,
             root_args,
+            contents,
         };
         Ok((Arc::new(server), notices))
     }
 
-    /// Looks for changed skills until the server stops.
+    /// Looks for changed skills, and for removals to finish, until the server stops.
     pub(crate) async fn watch_skills(self: Arc<Self>) {
+        tokio::join!(self.look_for_skills(), self.sweep_files());
+    }
+
+    async fn look_for_skills(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(LOOK).await;
-            let server = Arc::clone(&self);
+            let server = Arc::clone(self);
             let looked = tokio::task::spawn_blocking(move || server.look_again()).await;
             if let Ok(Err(error)) = looked {
                 tracing::warn!(%error, "Could not look for skills");
             }
             self.own_skills.renew_all().await;
+        }
+    }
+
+    /// If files follow their threads: finishes removals in the object store, and removes directories that nobody uses here,
+    /// until the server stops. Any number of servers can do this.
+    async fn sweep_files(&self) {
+        let Some(contents) = &self.contents else { return };
+        loop {
+            match contents.sweep().await {
+                Ok(0) => {}
+                Ok(swept) => tracing::info!(swept, "Removed files that no thread has"),
+                Err(error) => tracing::warn!(%error, "Could not remove all files that no thread has"),
+            }
+            let project = |thread: &ThreadId| self.project(thread);
+            let forgotten = forget_unused(&self.data, self.agents.workspaces(), project, UNUSED).await;
+            if let Err(error) = forgotten {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "Could not remove the directories of all unused threads"
+                );
+            }
+            tokio::time::sleep(SWEEP).await;
         }
     }
 
@@ -142,10 +178,18 @@ impl ServerAgents {
 
     async fn of_thread(&self, owner: &str, thread: &ThreadId) -> Result<ChatAgents> {
         let project = self.project(thread);
-        make(&project)?;
+        let following = self.following(owner);
+        if following.is_none() {
+            make(&project)?;
+        }
         let store = self.database.acting_for(owner).threads();
         let catalog = self.own_skills.catalog_of(owner).await?;
-        Ok(self.agents.for_thread(store, &self.broker(owner).await?, catalog, project))
+        Ok(self.agents.for_thread(store, &self.broker(owner).await?, catalog, project, following))
+    }
+
+    /// How the files of a user's threads follow them, if they do.
+    fn following(&self, owner: &str) -> Option<Following> {
+        Some(Following::new(self.contents.clone()?, owner, &self.data))
     }
 
     async fn served(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread> {
@@ -176,6 +220,10 @@ impl ServerAgents {
     async fn copy(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<()> {
         let (source, target) = (self.of_thread(owner, from).await?, self.of_thread(owner, to).await?);
         source.artifacts_of(from)?.copy_all(target.artifacts_of(to)?.scope()).await?;
+        if let Some(following) = self.following(owner) {
+            let contents = following.family(from.as_str(), None).await?;
+            return Ok(contents.fork(from.as_str(), to.as_str()).await?);
+        }
         let directories =
             [(self.project(from), self.project(to)), (source.thread_files(from), target.thread_files(to))];
         let workspaces = source.workspaces().clone();
@@ -209,6 +257,9 @@ impl ServerAgents {
                     Err(error) => return Err(error.into()),
                 }
             }
+        }
+        if let Some(following) = self.following(owner) {
+            following.family(thread.as_str(), None).await?.remove(thread.as_str()).await?;
         }
         let directories = [self.project(thread), agents.thread_files(thread)];
         let removed = tokio::task::spawn_blocking(move || {
@@ -269,6 +320,10 @@ impl ServedAgents for ServerAgents {
 
     async fn thread(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread, BoxError> {
         Ok(self.served(owner, thread).await?)
+    }
+
+    fn followed_files(&self) -> Option<&dyn ServedFiles> {
+        self.contents.is_some().then_some(self as &dyn ServedFiles)
     }
 
     async fn fork(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<(), BoxError> {

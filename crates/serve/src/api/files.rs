@@ -9,8 +9,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderValue, StatusCode};
-use prowess_agent::queue::QueueState;
-use prowess_backend::{BackendError, EntryKind, VirtualPath, WriteMode};
+use prowess_agent::middleware::FollowedFiles;
+use prowess_agent::queue::{Post, PostIf, Posted, QueueState};
+use prowess_agent::thread_state::StateChange;
+use prowess_backend::{Backend, BackendError, EntryKind, VirtualPath, WriteMode};
+use prowess_store::serve::OwnedThread;
 use prowess_workspace::artifact::ArtifactRecord;
 use prowess_workspace::tree::PROJECT;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _, Artifacts};
@@ -19,12 +22,15 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::threads::owned;
 use super::{ApiBytes, ApiError, ApiPath, ApiQuery, Items};
+use crate::agents::ServedFiles;
 use crate::app::App;
 use crate::auth::{Reader, Writer};
 use crate::view::time;
 
 /// The most files and directories of one listing.
 const MAX_LISTED: usize = 2000;
+/// The most posts of a thread that wait while people change files.
+const MAX_WAITING: u64 = 1000;
 /// The most parts of a path that a person may change.
 const MAX_DEPTH: usize = 48;
 /// The most versions of artifacts of one listing.
@@ -96,9 +102,8 @@ pub(super) async fn list(
     ApiQuery(DirectoryAt { path }): ApiQuery<DirectoryAt>,
 ) -> Result<Json<Directory>, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let path = parsed(path.as_deref().unwrap_or(PROJECT))?;
-    let listing = served.files.ls(&path).await.map_err(|error| refused(&error))?;
+    let listing = files_of(&app, &thread).await?.ls(&path).await.map_err(|error| refused(&error))?;
     let more = listing.entries.len() > MAX_LISTED;
     let item = |entry: &prowess_backend::Entry| FileView {
         name: entry.path.as_str().rsplit('/').next().unwrap_or_default().to_owned(),
@@ -121,16 +126,16 @@ pub(super) async fn read(
 ) -> Result<Response, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     caller.read_file(&app)?;
-    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    let files = files_of(&app, &thread).await?;
     let path = parsed(&path)?;
-    let entry = served.files.stat(&path).await.map_err(|error| refused(&error))?;
+    let entry = files.stat(&path).await.map_err(|error| refused(&error))?;
     if entry.size > app.limits.upload_bytes as u64 {
         return Err(ApiError::too_large(format!(
             "Files of more than {} bytes cannot be read here.",
             app.limits.upload_bytes
         )));
     }
-    let read = served.files.download(std::slice::from_ref(&path)).await.into_iter().next();
+    let read = files.download(std::slice::from_ref(&path)).await.into_iter().next();
     let bytes = read.unwrap_or(Ok(Bytes::new())).map_err(|error| refused(&error))?;
     let name = path.as_str().rsplit('/').next().unwrap_or_default();
     Ok(content(bytes, name, download.is_some()))
@@ -147,8 +152,12 @@ pub(super) async fn write(
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
     let ApiBytes(body) = ApiBytes::from_request(request, &app).await?;
-    let served = app.agents.thread(&thread.owner, &thread.id).await?;
     let path = own_path(&path)?;
+    if let Some(followed) = app.agents.followed_files() {
+        write_followed(&app, &thread, followed, &path, body).await?;
+        return Ok(StatusCode::CREATED);
+    }
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
     served.files.write(&path, body, WriteMode::Replace).await.map_err(|error| refused(&error))?;
     Ok(StatusCode::CREATED)
 }
@@ -162,13 +171,99 @@ pub(super) async fn delete(
     ApiQuery(FileAt { path, .. }): ApiQuery<FileAt>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    let path = own_path(&path)?;
+    if let Some(followed) = app.agents.followed_files() {
+        let now = followed_now(&app, &thread).await?;
+        let files = followed.files(&thread.owner, &thread.id, &now).await?;
+        if files.stat(&path).await.map_err(|error| refused(&error))?.kind == EntryKind::Directory {
+            return Err(refused(&BackendError::IsDirectory { path }));
+        }
+        let change = followed.remove(&thread.owner, &thread.id, &now, &path).await?;
+        post_change(&app, &thread, change).await?;
+        return Ok(StatusCode::NO_CONTENT);
+    }
     // A command that works with the file would see it vanish.
     if app.queue.state(&thread.id).await? == QueueState::Claimed {
         return Err(ApiError::conflict("The agent works. Delete the file when it rests."));
     }
-    served.files.delete(&own_path(&path)?).await.map_err(|error| refused(&error))?;
+    let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    served.files.delete(&path).await.map_err(|error| refused(&error))?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// What the log of a thread and the changes that wait in its inbox say about its files.
+async fn followed_now(app: &App, thread: &OwnedThread) -> Result<FollowedFiles, ApiError> {
+    // The inbox first: a change that is taken in meanwhile is in both, which does no harm.
+    let waiting = app.inbox_of(&thread.owner).waiting(&thread.id).await?;
+    let mut files = app.look_at(thread, |replay| replay.files.clone()).await?;
+    for entry in &waiting {
+        if let Post::Change { change, .. } = &entry.post {
+            files.read(change);
+        }
+    }
+    Ok(files)
+}
+
+/// The files of a thread. If they follow it, they are those of its log, and on no disk of this machine.
+async fn files_of(app: &App, thread: &OwnedThread) -> Result<Arc<dyn Backend>, ApiError> {
+    match app.agents.followed_files() {
+        Some(followed) => {
+            let now = followed_now(app, thread).await?;
+            Ok(followed.files(&thread.owner, &thread.id, &now).await?)
+        }
+        None => Ok(app.agents.thread(&thread.owner, &thread.id).await?.files),
+    }
+}
+
+/// Stores a file, and tells the thread. The next worker that has it puts the file into its directory.
+async fn write_followed(
+    app: &App,
+    thread: &OwnedThread,
+    followed: &dyn ServedFiles,
+    path: &VirtualPath,
+    bytes: Bytes,
+) -> Result<(), ApiError> {
+    let now = followed_now(app, thread).await?;
+    let files = followed.files(&thread.owner, &thread.id, &now).await?;
+    check_place(&*files, path).await.map_err(|error| refused(&error))?;
+    let change = followed.write(&thread.owner, &thread.id, &now, path, bytes).await?;
+    let full =
+        || ApiError::too_large("The thread has no room for this file. Delete files that it no longer needs.");
+    post_change(app, thread, change.ok_or_else(full)?).await
+}
+
+/// Checks that a file can be at `path`: no directory is there, and no file is in the place of a directory.
+async fn check_place(files: &dyn Backend, path: &VirtualPath) -> Result<(), BackendError> {
+    let is = async |path: &VirtualPath, kind: EntryKind| match files.stat(path).await {
+        Ok(found) => Ok(found.kind == kind),
+        Err(BackendError::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    };
+    if is(path, EntryKind::Directory).await? {
+        return Err(BackendError::IsDirectory { path: path.clone() });
+    }
+    let mut above = path.parent();
+    while let Some(directory) =
+        above.filter(|directory| directory.as_str() != PROJECT && !directory.is_root())
+    {
+        if is(&directory, EntryKind::File).await? {
+            return Err(BackendError::NotADirectory { path: directory });
+        }
+        above = directory.parent();
+    }
+    Ok(())
+}
+
+/// Posts a change of the files to the thread.
+async fn post_change(app: &App, thread: &OwnedThread, change: StateChange) -> Result<(), ApiError> {
+    let post = Post::Change { id: uuid::Uuid::now_v7().simple().to_string(), change };
+    let posted =
+        app.inbox_of(&thread.owner).post_if(&thread.id, &post, PostIf::FewerWait(MAX_WAITING)).await?;
+    if posted == Posted::Refused {
+        return Err(ApiError::too_many("Too many changes wait for this thread. Try again.").retry_after(1));
+    }
+    app.posted.notify_one();
+    Ok(())
 }
 
 /// A path that a person may change.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prowess_agent::id::MessageId;
+use prowess_agent::middleware::FollowedFiles;
 use prowess_agent::thread::StoredEvent;
 use prowess_agent::thread_state::{CallQuestion, CallReply, ThreadState, edited_answer};
 use prowess_agent::{Event, ToolCall, TurnLimits};
@@ -55,6 +56,8 @@ pub(crate) struct Replay {
     pub(crate) state: ThreadState,
     pub(crate) skills: Vec<LoadedSkillView>,
     pub(crate) todos: Vec<TodoView>,
+    /// What the log says about the thread's files.
+    pub(crate) files: FollowedFiles,
     /// The number of the last event.
     pub(crate) last: u64,
     /// How many events ended what was said before them.
@@ -82,6 +85,7 @@ impl Replay {
             state: ThreadState::new(TurnLimits::default()),
             skills: Vec::new(),
             todos: Vec::new(),
+            files: FollowedFiles::default(),
             last: 0,
             ends: 0,
             turn: None,
@@ -190,7 +194,10 @@ impl Replay {
                     self.answers.push(answer);
                 }
             }
-            Event::StateChanged { changes } => self.change(&ChangesView::of(changes)),
+            Event::StateChanged { changes } => {
+                self.change(&ChangesView::of(changes));
+                changes.iter().for_each(|change| self.files.read(change));
+            }
             _ => {}
         }
         let mut event = EventView::new(&stored.event, question, &self.places);

@@ -12,6 +12,7 @@ mod executable;
 mod home;
 mod hostile;
 mod inputs;
+mod inventory;
 mod live;
 mod modes;
 mod place;

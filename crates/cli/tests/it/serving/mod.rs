@@ -3,10 +3,12 @@
 mod agui;
 mod approving;
 mod artifacts;
+mod bucket;
 mod client;
 mod confining;
 mod conversing;
 mod documented;
+mod following;
 #[cfg(feature = "oidc")]
 mod issuer;
 mod keeping_apart;

@@ -40,7 +40,7 @@ fn let_go(world: &World) -> String {
 }
 
 /// Waits until a call has reported this, and gives the progress so far.
-fn reported(stream: &mut super::client::Events, words: &str) -> String {
+pub(super) fn reported(stream: &mut super::client::Events, words: &str) -> String {
     let mut progress = String::new();
     while !progress.contains(words) {
         progress.push_str(stream.until("progress").last().unwrap().data["text"].as_str().unwrap());
