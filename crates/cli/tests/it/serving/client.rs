@@ -185,7 +185,8 @@ pub(super) struct Events {
     left: usize,
     text: String,
     /// All events so far.
-    seen: Vec<Streamed>,
+    /// All events so far.
+    pub(super) seen: Vec<Streamed>,
 }
 
 impl Events {
