@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use prowess_agent::AgentError;
-use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError};
+use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError, WORKER_VANISHED};
 use prowess_agent::thread::ThreadError;
 use prowess_base::text::escaped_start;
 use prowess_store::serve::{AccountError, OwnedThreadError};
@@ -37,11 +37,14 @@ const SOON: Duration = Duration::from_millis(500);
 /// How long it may take to give threads back when the server stops.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
+/// What people see of a dead letter.
+const NO_MORE_ATTEMPTS: &str = "The server cannot continue this turn; its log says why. Cancel the turn to go on, or ask an \
+    administrator to try again.";
+
 /// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
     let room = Arc::new(Semaphore::new(app.limits.turns));
     let name = worker_name(&app);
-    let limits = ClaimLimits { per_user: app.limits.turns_per_user, in_all: app.limits.turns_in_all };
     let mut stop = app.stop.subscribe();
     let mut working = JoinSet::new();
     loop {
@@ -52,7 +55,9 @@ pub(crate) async fn run(app: Arc<App>) {
         };
         let Ok(place) = place else { break };
         while working.try_join_next().is_some() {}
-        match app.queue.claim(&name, app.limits.claim, limits).await {
+        let claimed = app.queue.claim(&name, app.limits.claim, limits(&app)).await;
+        tell_dead_letters(&app);
+        match claimed {
             Ok(Some(claim)) => {
                 let app = Arc::clone(&app);
                 working.spawn(async move {
@@ -81,6 +86,22 @@ pub(crate) async fn run(app: Arc<App>) {
         // A database that is gone takes no thread back.
         let _ = tokio::time::timeout(HAND_OVER, handing_over).await;
         working.shutdown().await;
+    }
+}
+
+/// How many threads all workers may have.
+pub(crate) fn limits(app: &App) -> ClaimLimits {
+    ClaimLimits { per_user: app.limits.turns_per_user, in_all: app.limits.turns_in_all }
+}
+
+/// Tells of threads that became dead letters because their workers vanished.
+fn tell_dead_letters(app: &App) {
+    for thread in app.queue.take_dead_letters() {
+        app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(%thread, problem = WORKER_VANISHED, "Could not work on the thread");
+        let live = app.live.of(&thread);
+        live.tell(Piece::Notice(NO_MORE_ATTEMPTS.to_owned()));
+        live.tell(Piece::Status);
     }
 }
 
@@ -148,9 +169,7 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             live.tell(Piece::Notice(match failed {
                 Ok(Failed::Dead) => {
                     app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
-                    "The server cannot continue this turn; its log says why. Cancel the turn to go on, or ask an \
-                     administrator to try again."
-                        .to_owned()
+                    NO_MORE_ATTEMPTS.to_owned()
                 }
                 _ => "The server could not continue this thread, and tries again.".to_owned(),
             }));
