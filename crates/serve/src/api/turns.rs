@@ -199,7 +199,7 @@ pub(crate) async fn say(
 /// Refuses a post if too many wait in all threads of the user.
 async fn check_room(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
     let most = app.limits.waiting_posts_per_user;
-    if app.threads.posts(&thread.owner).await? >= most {
+    if app.threads.posts(&thread.owner).await?.messages >= most {
         return Err(ApiError::too_many(format!("At most {most} messages can wait in all your threads.")));
     }
     Ok(())
