@@ -23,6 +23,7 @@ use self::work::Work;
 use crate::agents::BoxError;
 use crate::app::App;
 use crate::live::{LiveThread, Piece};
+use crate::queue::CANNOT_GO_ON;
 use crate::replays::ReadError;
 
 /// How often a worker looks for posts and queued threads if no signals of other processes arrive.
@@ -148,9 +149,7 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             live.tell(Piece::Notice(match failed {
                 Ok(Failed::Dead) => {
                     app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
-                    "The server cannot continue this turn; its log says why. Cancel the turn to go on, or ask an \
-                     administrator to try again."
-                        .to_owned()
+                    CANNOT_GO_ON.to_owned()
                 }
                 _ => "The server could not continue this thread, and tries again.".to_owned(),
             }));
