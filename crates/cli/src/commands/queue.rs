@@ -95,7 +95,7 @@ fn id(place: &ServerPlace, thread: &str) -> Result<ThreadId> {
 fn advised(place: &ServerPlace, error: QueueAdminError) -> anyhow::Error {
     match error {
         QueueAdminError::NoThread(_) | QueueAdminError::NotDead { .. } => {
-            anyhow!("{error}; {} shows dead letters first", place.command("queue list"))
+            anyhow!("{error}; {} shows the queue", place.command("queue list"))
         }
         error => error.into(),
     }
