@@ -17,6 +17,7 @@ use crate::limits::ServeLimits;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::process::{Process, Role};
+use crate::queue::QueueAdmin;
 use crate::relay::Relay;
 use crate::replays::Replays;
 use crate::token_watch::TokenWatch;
@@ -35,6 +36,7 @@ pub(crate) struct App {
     pub(crate) threads: OwnedThreads,
     pub(crate) accounts: Accounts,
     pub(crate) audit: Audit,
+    pub(crate) queue_admin: QueueAdmin,
     pub(crate) live: Live,
     pub(crate) limits: ServeLimits,
     pub(crate) rates: RateLimits,
@@ -89,6 +91,7 @@ impl App {
             threads: database.owned_threads(),
             accounts: database.accounts(),
             audit: database.audit(),
+            queue_admin: QueueAdmin::of(database),
             live: Live::new(Arc::clone(&relay)),
             relay,
             role,

@@ -1,10 +1,10 @@
 //! `prowess serve`
 
-mod place;
+pub(super) mod place;
 mod print_unit;
 mod processes;
 mod public_url;
-mod system_user;
+pub(super) mod system_user;
 mod users;
 
 use std::io::Write as _;
@@ -361,11 +361,12 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
             writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
         }
         Administrator::Others => {
-            let login = options.place.command("login NAME");
+            let login = options.place.command("serve login NAME");
             writeln!(err, "no link for `{FIRST_USER}`: {login} prints one for another user")?;
         }
         Administrator::Disabled(admin) => {
-            let enable = options.place.command(&format!("user enable {}", quote_if_needed(&admin.name)));
+            let enable =
+                options.place.command(&format!("serve user enable {}", quote_if_needed(&admin.name)));
             writeln!(err, "no administrator is enabled: {enable} brings one back")?;
         }
     }

@@ -13,7 +13,7 @@ use futures_util::FutureExt as _;
 use prowess_agent::AgentError;
 use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError};
 use prowess_agent::thread::ThreadError;
-use prowess_base::text::escaped_start;
+use prowess_base::text::{cut, escape_unprintable};
 use prowess_store::DatabaseError;
 use prowess_store::serve::{AccountError, OwnedThreadError};
 use tokio::sync::Semaphore;
@@ -24,6 +24,7 @@ use self::work::Work;
 use crate::agents::BoxError;
 use crate::app::App;
 use crate::live::{LiveThread, Piece};
+use crate::queue::CANNOT_GO_ON;
 use crate::replays::ReadError;
 
 /// How often a worker looks for posts and queued threads if no signals of other processes arrive.
@@ -38,6 +39,9 @@ const SOON: Duration = Duration::from_millis(500);
 const LONGEST_SOON: Duration = Duration::from_secs(5);
 /// How long it may take to give threads back when the server stops.
 const HAND_OVER: Duration = Duration::from_secs(3);
+
+/// The most characters of a reason why an attempt failed.
+const MAX_PROBLEM: usize = 500;
 
 /// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
@@ -158,16 +162,15 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             app.queue.give_back(claim, delay).await.map(|()| Failed::Again)
         }
         error => {
-            tracing::error!(%thread, %error, attempt = claim.attempt, "Could not work on the thread");
+            let problem = with_causes(error);
+            tracing::error!(%thread, error = problem, attempt = claim.attempt, "Could not work on the thread");
             let delay = (RETRY * claim.attempt.min(100)).min(LONGEST_RETRY);
-            let problem = escaped_start(&error.to_string());
+            let problem = escape_unprintable(&cut(&problem, MAX_PROBLEM));
             let failed = app.queue.fail(claim, delay, &problem).await;
             live.tell(Piece::Notice(match failed {
                 Ok(Failed::Dead) => {
                     app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
-                    "The server cannot continue this turn; its log says why. Cancel the turn to go on, or ask an \
-                     administrator to try again."
-                        .to_owned()
+                    CANNOT_GO_ON.to_owned()
                 }
                 _ => "The server could not continue this thread, and tries again.".to_owned(),
             }));
@@ -177,6 +180,14 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
     if let Err(error) = ended {
         tracing::error!(%thread, %error, "Could not give the thread back");
     }
+}
+
+/// An error with its causes. Many errors end with the text of their cause, which is not said twice.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.map(ToString::to_string).fold(error.to_string(), |told, cause| {
+        if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
+    })
 }
 
 async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(), WorkError> {
@@ -230,5 +241,23 @@ impl WorkError {
     fn passes(&self) -> bool {
         matches!(self, Self::HandedOver | Self::Agent(AgentError::Reopen))
             || DatabaseError::of(self).is_some_and(DatabaseError::may_pass)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot create /a")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn a_reason_has_its_causes_once() {
+        let error =
+            |cause: &str| WorkError::Program(Box::new(Outer(std::io::Error::other(cause.to_owned()))));
+        assert_eq!(with_causes(&error("the disk is full")), "cannot create /a: the disk is full");
+        assert_eq!(with_causes(&error("create /a")), "cannot create /a");
+        assert_eq!(with_causes(&WorkError::Panicked), "the worker crashed");
     }
 }

@@ -290,7 +290,7 @@ impl OwnedThreads {
         rows.first().map_or(Ok(0), |row| row.count(0)).map_err(failed)
     }
 
-    /// A thread, with its owner. Only workers may call it: it does not check who asks.
+    /// A thread, with its owner. Only workers and administrators may call it: it does not check who asks.
     ///
     /// # Errors
     ///

@@ -7,6 +7,7 @@ mod bucket;
 mod client;
 mod confining;
 mod conversing;
+mod dead_letters;
 mod documented;
 mod following;
 #[cfg(feature = "oidc")]

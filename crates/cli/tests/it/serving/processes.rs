@@ -14,7 +14,7 @@ use crate::model::{Answer, FakeModel};
 use crate::world::World;
 
 /// A process that only runs turns.
-fn worker(world: &World) -> Server<'_> {
+pub(super) fn worker(world: &World) -> Server<'_> {
     let mut worker = Server::begin(world, &["--role", "worker"]);
     let rest = worker.line("prowess worker http://");
     worker.address = rest.split(' ').next().unwrap().to_owned();
@@ -22,7 +22,7 @@ fn worker(world: &World) -> Server<'_> {
 }
 
 /// A process that only takes requests.
-fn web(world: &World) -> Server<'_> {
+pub(super) fn web(world: &World) -> Server<'_> {
     Server::start_with(world, &["--role", "web"])
 }
 
@@ -40,7 +40,7 @@ fn seen(events: &[Streamed]) -> String {
 }
 
 /// A schema that goes when its servers are gone.
-struct Schema(String);
+pub(super) struct Schema(String);
 
 impl Drop for Schema {
     fn drop(&mut self) {
@@ -48,7 +48,7 @@ impl Drop for Schema {
     }
 }
 
-fn on_postgres(model: &FakeModel, name: &str) -> (World, Schema) {
+pub(super) fn on_postgres(model: &FakeModel, name: &str) -> (World, Schema) {
     let (schema, url) = schema(name);
     let mut world = world(model);
     world.variable("PROWESS_DATABASE", &url);
