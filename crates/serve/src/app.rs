@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prowess_agent::middleware::WindowUse;
 use prowess_agent::queue::{Claim, TurnQueue};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{AgentError, ThreadId, ThreadStore};
@@ -21,9 +20,6 @@ use crate::queue::QueueAdmin;
 use crate::relay::Relay;
 use crate::replays::Replays;
 use crate::token_watch::TokenWatch;
-
-/// Of how many threads the use of the window is remembered.
-const MAX_WINDOWS: usize = 1000;
 
 /// What all requests and workers of a server share.
 pub(crate) struct App {
@@ -68,8 +64,6 @@ pub(crate) struct App {
     pub(crate) streams: Counts,
     /// The threads that were looked at last.
     pub(crate) replays: Replays,
-    /// What fills the window of a thread after so many events.
-    windows: Mutex<HashMap<ThreadId, (u64, WindowUse)>>,
 }
 
 impl App {
@@ -113,7 +107,6 @@ impl App {
             searches: Counts::default(),
             streams: Counts::default(),
             replays: Replays::default(),
-            windows: Mutex::default(),
         }
     }
 
@@ -130,23 +123,6 @@ impl App {
     /// The queue for posts of a user. If the database keeps users apart, it takes none for threads of others.
     pub(crate) fn inbox_of(&self, user: &str) -> Arc<dyn TurnQueue> {
         self.database.acting_for(user).queue()
-    }
-
-    /// Remembers what fills the window of a thread that has so many events.
-    pub(crate) fn note_window(&self, thread: &ThreadId, events: u64, used: &WindowUse) {
-        let mut windows = lock(&self.windows);
-        if windows.len() >= MAX_WINDOWS {
-            windows.clear();
-        }
-        windows.insert(thread.clone(), (events, used.clone()));
-    }
-
-    /// What fills the window of a thread that has so many events, if a worker of this process has counted it.
-    pub(crate) fn window(&self, thread: &ThreadId, events: u64) -> Option<WindowUse> {
-        lock(&self.windows)
-            .get(thread)
-            .filter(|(counted, _)| *counted == events)
-            .map(|(_, used)| used.clone())
     }
 
     /// Says that something was posted to a thread, or that it was queued: to the workers here and in other processes.

@@ -441,17 +441,15 @@ impl<'a> Work<'a> {
         let cost = self.app.agents.cost(spent).map(|cost| cost.text);
         let tokens = spent.total().total();
         let look = |replay: &Replay| (summary_of(replay, tokens, cost), first_words(replay));
-        let (summary, first) = self.app.look_at(owned, look).await?;
+        let (mut summary, first) = self.app.look_at(owned, look).await?;
+        let used = Summarisation::window_use(thread, false).await.ok();
+        summary.window_use = used.and_then(|used| serde_json::to_value(used).ok());
         self.app.threads.summarise(self.thread(), &summary).await?;
         if owned.title.is_empty()
             && let Some(first) = first
         {
             // A person may have renamed it while the agent worked.
             self.app.threads.give_title(&owned.owner, self.thread(), &title_of(&first)).await?;
-        }
-        let used = Summarisation::window_use(thread, false).await;
-        if let Ok(used) = used {
-            self.app.note_window(self.thread(), summary.events, &used);
         }
         Ok(())
     }

@@ -54,6 +54,8 @@ pub struct Summary {
     pub cost: Option<String>,
     /// What a search looks in: the first [`OwnedThreads::SEARCHED_BYTES`] count.
     pub text: String,
+    /// What fills the context window after these events, in the form in which a server keeps it. `None` leaves what is stored.
+    pub window_use: Option<Value>,
     /// How many events it covers. A summary of fewer events than the stored one is late, and dropped.
     pub events: u64,
 }
@@ -156,6 +158,7 @@ fn owned(row: &Row) -> Result<OwnedThread, DatabaseError> {
             tokens: row.count(8)?,
             cost: row.maybe_text(9)?,
             text: String::new(),
+            window_use: None,
             events: row.count(6)?,
         },
     })
@@ -416,7 +419,9 @@ impl OwnedThreads {
     pub async fn summarise(&self, thread: &ThreadId, summary: &Summary) -> Result<(), OwnedThreadError> {
         const ACTION: &str = "summarise a thread";
         let questions = json(&summary.waiting, MAX_DEPTH).map_err(failed(ACTION))?;
-        let values: [Cell; 7] = [
+        let window_use = summary.window_use.as_ref().map(|used| json(&(summary.events, used), MAX_DEPTH));
+        let window_use = window_use.transpose().map_err(failed(ACTION))?;
+        let values: [Cell; 8] = [
             thread.as_str().into(),
             signed(summary.events).into(),
             signed(summary.waiting.len() as u64).into(),
@@ -424,9 +429,32 @@ impl OwnedThreads {
             signed(summary.tokens).into(),
             Cell::Text(summary.cost.clone()),
             found_text(&summary.text).as_str().into(),
+            Cell::Bytes(window_use),
         ];
         let done = self.of_owner(thread).transact(vec![Statement::new(serve::SUMMARISE, values)]).await;
         done.map(drop).map_err(failed(ACTION))
+    }
+
+    /// What fills the context window of a user's thread, if that is stored for a log of so many events.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn window_use(
+        &self,
+        owner: &str,
+        thread: &ThreadId,
+        events: u64,
+    ) -> Result<Option<Value>, OwnedThreadError> {
+        let failed = failed("read the use of the window");
+        let values: [Cell; 2] = [id(owner), thread.as_str().into()];
+        let rows = self.of(owner).query_briefly(Statement::new(serve::WINDOW_USE, values)).await;
+        let rows = rows.map_err(&failed)?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let stored = row.bytes(0).map_err(&failed)?;
+        // An older or a newer process may store another form.
+        let stored: Option<(u64, Value)> = serde_json::from_slice(&stored).ok();
+        Ok(stored.filter(|(about, _)| *about == events).map(|(_, used)| used))
     }
 
     /// Deletes a thread of a user, with its events and its posts. Returns whether the user had it.

@@ -314,8 +314,12 @@ WHERE owner = ?1 AND thread = ?2 AND found_title = ''";
 pub(crate) const SUMMARISE: &str = "\
 UPDATE prowess_owned_threads SET
     events = ?2, waiting = ?3, questions = ?4, tokens = ?5, cost = ?6, found_text = ?7,
+    window_use = COALESCE(?8, window_use),
     changed = CASE WHEN changed < prowess_now() THEN prowess_now() ELSE changed END
 WHERE thread = ?1 AND events <= ?2";
+
+/// What fills the context window of a thread.
+pub(crate) const WINDOW_USE: &str = "SELECT window_use FROM prowess_owned_threads WHERE owner = ?1 AND thread = ?2 AND window_use IS NOT NULL";
 
 /// Whether a thread has no events and no lease.
 pub(crate) const IS_GONE: &str = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM prowess_threads WHERE id = ?1)";

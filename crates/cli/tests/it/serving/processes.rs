@@ -82,6 +82,8 @@ fn converses(world: &World, model: &FakeModel) {
     assert_eq!(ids(&events), ids(&same), "both processes stream the same log");
     assert_eq!(settled(&ada, &thread)["messages"].as_array().unwrap().last().unwrap()["text"], "High.");
     assert_eq!(model.requests().len(), 1);
+    let context = there.get(&format!("/threads/{thread}/context"));
+    assert!(context["tokens"].as_u64().unwrap() > 100, "{context}");
     // A worker has no API and no page, and a web process claims nothing.
     for path in ["/api/v1/threads", "/", "/openapi.json"] {
         assert_eq!(Client::anonymous(&worker.address).request("GET", path, None, &[]).status, 404, "{path}");
@@ -221,7 +223,6 @@ fn a_worker_that_stops_hands_its_threads_over() {
     first.line("prowess worker http://");
     let ada = web.client("admin");
     let thread = ada.thread();
-    let mut stream = ada.events(&thread, None);
     ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Begin."}), 202);
     model.wait_for_requests(1);
     let mut second = Server::begin(&world, &with_long_lease);
@@ -230,7 +231,7 @@ fn a_worker_that_stops_hands_its_threads_over() {
     let pid = first.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     first.child.wait().unwrap();
-    let events = stream.until("turn_ended");
+    let events = ada.events(&thread, Some(0)).until("turn_ended");
     let responded = events.iter().rfind(|event| event.name == "responded").unwrap();
     assert_eq!(responded.data["message"]["text"], "From the second.");
     assert!(metric(&second, "prowess_queue_takeovers_total") < 1.0, "it was handed over");
