@@ -1,3 +1,4 @@
+<<<<<<< HEAD
 -- The line of threads that can be claimed, apart from those that wait for a delay, and the places of users whose threads rest.
 
 -- Before this time, nobody claims the thread. NULL: there is no delay. `until` alone cannot say so: if the clock is set back, it is
@@ -295,3 +296,7 @@ CREATE INDEX prowess_places_line ON prowess_places (line);
 -- postgres:         );
 -- postgres:     END LOOP;
 -- postgres: END $$;
+=======
+-- What fills the context window of a thread, so that every process can show it: JSON with the number of events that it is about.
+ALTER TABLE prowess_owned_threads ADD COLUMN window_use BYTEA;
+>>>>>>> origin/main
