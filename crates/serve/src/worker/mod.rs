@@ -40,14 +40,8 @@ const LONGEST_SOON: Duration = Duration::from_secs(5);
 /// How long it may take to give threads back when the server stops.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
-<<<<<<< HEAD
-/// What people see of a dead letter.
-const NO_MORE_ATTEMPTS: &str = "The server cannot continue this turn; its log says why. Cancel the turn to go on, or ask an \
-    administrator to try again.";
-=======
 /// The most characters of a reason why an attempt failed.
 const MAX_PROBLEM: usize = 500;
->>>>>>> origin/main
 
 /// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
@@ -108,7 +102,7 @@ fn tell_dead_letters(app: &App) {
         app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
         tracing::error!(%thread, problem = WORKER_VANISHED, "Could not work on the thread");
         let live = app.live.of(&thread);
-        live.tell(Piece::Notice(NO_MORE_ATTEMPTS.to_owned()));
+        live.tell(Piece::Notice(CANNOT_GO_ON.to_owned()));
         live.tell(Piece::Status);
     }
 }
@@ -193,11 +187,7 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             live.tell(Piece::Notice(match failed {
                 Ok(Failed::Dead) => {
                     app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
-<<<<<<< HEAD
-                    NO_MORE_ATTEMPTS.to_owned()
-=======
                     CANNOT_GO_ON.to_owned()
->>>>>>> origin/main
                 }
                 _ => "The server could not continue this thread, and tries again.".to_owned(),
             }));
