@@ -170,6 +170,11 @@ impl App {
         }
     }
 
+    /// Ends the lease of a claim that is lost.
+    pub(crate) async fn let_go(&self, claim: &Claim) -> Result<(), ThreadError> {
+        self.database.threads().release(&claim.lease).await
+    }
+
     /// Forgets a claimed thread that has no owner any more. Its claim made it again.
     pub(crate) async fn forget(&self, claim: &Claim) -> Result<(), AgentError> {
         let store = self.database.threads();

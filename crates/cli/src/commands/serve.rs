@@ -316,10 +316,10 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         bail!("{}", price_is_missing(&model));
     }
     let object_store = options.workspace_dir.object_store();
-    let running = RunningProcess::join(&database, role, &data, object_store.as_deref()).await?;
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| cannot_listen(options.listen))?;
+    let running = RunningProcess::join(&database, role, &data, object_store.as_deref()).await?;
     let process = Process { role, host: processes::host(), signals: others };
     let server = Server::of(agents.clone(), &database, limits, process);
     #[cfg(feature = "oidc")]

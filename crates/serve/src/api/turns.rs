@@ -203,7 +203,7 @@ pub(crate) async fn say(
 /// Refuses a post if too many wait in all threads of the user.
 async fn check_room(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
     let most = app.limits.waiting_posts_per_user;
-    if app.threads.posts(&thread.owner).await? >= most {
+    if app.threads.posts(&thread.owner).await?.messages >= most {
         return Err(ApiError::too_many(format!("At most {most} messages can wait in all your threads.")));
     }
     Ok(())
@@ -284,7 +284,11 @@ pub(super) async fn cancel(
         }
         None => return Err(ApiError::conflict("No turn is in progress.")),
     };
-    app.inbox_of(&thread.owner).post(&thread.id, &end).await?;
+    let inbox = app.inbox_of(&thread.owner);
+    if inbox.post(&thread.id, &end).await? == Posted::Known {
+        // A cancelled turn that no worker could end is worth another attempt.
+        inbox.retry(&thread.id).await?;
+    }
     app.tell_posted(&thread.id);
     Ok(StatusCode::ACCEPTED)
 }

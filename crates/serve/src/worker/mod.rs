@@ -14,6 +14,7 @@ use prowess_agent::AgentError;
 use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError};
 use prowess_agent::thread::ThreadError;
 use prowess_base::text::{cut, escape_unprintable};
+use prowess_store::DatabaseError;
 use prowess_store::serve::{AccountError, OwnedThreadError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -33,8 +34,9 @@ const CALM_LOOK: Duration = Duration::from_secs(1);
 /// How long a thread waits after its worker failed, times the number of attempts, up to a minute.
 const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// How long a thread waits whose worker lost the database, or that another program uses.
+/// How long a thread waits whose worker lost the database, times the number of attempts, up to some seconds.
 const SOON: Duration = Duration::from_millis(500);
+const LONGEST_SOON: Duration = Duration::from_secs(5);
 /// How long it may take to give threads back when the server stops.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
@@ -107,7 +109,7 @@ async fn work(app: &App, claim: Claim) {
         app.metrics.takeovers.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(thread = %claim.thread(), "Took over a thread whose worker vanished");
     }
-    live.work(true);
+    live.work(claim.lease.epoch);
     live.tell(Piece::Status);
     app.metrics.working.fetch_add(1, Ordering::Relaxed);
     let mut hands_over = app.hands_over.subscribe();
@@ -121,28 +123,43 @@ async fn work(app: &App, claim: Claim) {
     app.metrics.worked.fetch_add(1, Ordering::Relaxed);
     let is_failure = matches!(&worked, Err(error) if !matches!(error, WorkError::HandedOver));
     app.metrics.failed.fetch_add(is_failure.into(), Ordering::Relaxed);
-    if let Err(error) = worked {
-        live.restart();
-        give_up(app, &claim, &live, &error).await;
+    match worked {
+        Ok(()) => {}
+        Err(error) if error.is_lost() => {
+            app.metrics.leases_lost.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(thread = %claim.thread(), "Another worker took over the thread");
+            // The claim may have ended before another worker has it. Its lease must not keep that worker waiting.
+            if let Err(error) = app.let_go(&claim).await {
+                tracing::debug!(thread = %claim.thread(), %error, "Could not end a lease");
+            }
+            live.lose(claim.lease.epoch);
+            return;
+        }
+        Err(error) => {
+            live.restart();
+            give_up(app, &claim, &live, &error).await;
+        }
     }
     live.tell(Piece::Status);
-    live.work(false);
+    live.rest(claim.lease.epoch);
+    // A place is free, also for threads of this user, and for workers of other processes.
+    app.posted.notify_one();
 }
 
 /// Ends a claim after the work broke off: another attempt follows, unless there were too many.
 async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError) {
     let thread = claim.thread();
     let ended = match error {
-        error if error.is_lost() => {
-            app.metrics.leases_lost.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%thread, "Another worker took over the thread");
-            return;
+        WorkError::HandedOver => {
+            let given = app.queue.give_back(claim, Duration::ZERO).await;
+            app.tell_posted(thread);
+            given.map(|()| Failed::Again)
         }
-        WorkError::HandedOver => app.queue.give_back(claim, Duration::ZERO).await.map(|()| Failed::Again),
         // That is not the thread's fault.
         error if error.passes() => {
-            tracing::warn!(%thread, %error, "Could not reach the database");
-            app.queue.give_back(claim, SOON).await.map(|()| Failed::Again)
+            tracing::warn!(%thread, %error, "Could not use the database");
+            let delay = (SOON * claim.attempt.min(100)).min(LONGEST_SOON);
+            app.queue.give_back(claim, delay).await.map(|()| Failed::Again)
         }
         error => {
             let problem = with_causes(error);
@@ -220,15 +237,10 @@ impl WorkError {
         )
     }
 
-    /// Whether it is about a database that may answer again soon.
+    /// Whether it is not about this thread, so that another attempt may succeed.
     fn passes(&self) -> bool {
-        matches!(
-            self,
-            Self::Queue(QueueError::Store { .. })
-                | Self::Agent(AgentError::Thread(ThreadError::Store { .. }))
-                | Self::Store(_)
-                | Self::Account(_)
-        )
+        matches!(self, Self::HandedOver | Self::Agent(AgentError::Reopen))
+            || DatabaseError::of(self).is_some_and(DatabaseError::may_pass)
     }
 }
 

@@ -362,8 +362,11 @@ impl<'a> Work<'a> {
     /// is due.
     async fn look(&self, own: Option<u64>, is_due: bool) -> Result<Option<End>, WorkError> {
         let paid = self.note_usage().await?;
-        if self.meter.take_progress() {
-            self.app.queue.progressed(self.claim).await?;
+        if self.meter.take_progress()
+            && let Err(error) = self.app.queue.progressed(self.claim).await
+        {
+            self.meter.note_progress();
+            return Err(error.into());
         }
         let cancel = Post::Cancel { turn: self.meter.turn().unwrap_or_default() }.key();
         let look = self.app.threads.look(&self.owned.owner, self.claim, &cancel).await?;
@@ -470,6 +473,9 @@ impl<'a> Work<'a> {
                     if stored.number > counted
                         && let Some(spent) = stored.event.own_spent()
                     {
+                        if thread != *self.thread() {
+                            self.meter.note_progress();
+                        }
                         let event = Some((thread.clone(), stored.number));
                         self.meter.pay(Payment { event, spent: spent.into_owned() });
                     }

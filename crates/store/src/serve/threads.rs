@@ -16,6 +16,8 @@ use crate::event::{MAX_DEPTH, json, signed};
 use crate::rows::{Cell, Row, Statement, first};
 use crate::sql::{self, queue, serve};
 
+/// How the JSON of a change of a middleware's state begins.
+const CHANGE: &[u8] = br#"{"post":"change""#;
 /// How many characters of a search count.
 const MAX_SEARCH: usize = 500;
 /// How long a search may take.
@@ -54,6 +56,15 @@ pub struct Summary {
     pub text: String,
     /// How many events it covers. A summary of fewer events than the stored one is late, and dropped.
     pub events: u64,
+}
+
+/// What waits in the threads of a user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingPosts {
+    /// Messages, replies and wishes to cancel.
+    pub messages: u64,
+    /// Changes of files.
+    pub changes: u64,
 }
 
 /// What a worker must know from time to time.
@@ -335,16 +346,22 @@ impl OwnedThreads {
         Ok((threads, next))
     }
 
-    /// How many posts wait in the threads of a user, with those that workers work on.
+    /// What waits in the threads of a user, with what workers work on.
     ///
     /// # Errors
     ///
     /// The database failed.
-    pub async fn posts(&self, owner: &str) -> Result<u64, OwnedThreadError> {
+    pub async fn posts(&self, owner: &str) -> Result<WaitingPosts, OwnedThreadError> {
         let failed = failed("count posts");
+        let values: [Cell; 2] = [id(owner), CHANGE.to_vec().into()];
         let rows =
-            self.of(owner).query_briefly(Statement::new(serve::POSTS, [id(owner)])).await.map_err(&failed)?;
-        rows.first().map_or(Ok(0), |row| row.count(0)).map_err(failed)
+            self.of(owner).query_briefly(Statement::new(serve::POSTS, values)).await.map_err(&failed)?;
+        let Some(row) = rows.first() else { return Ok(WaitingPosts::default()) };
+        let read = || {
+            let (all, changes) = (row.count(0)?, row.count(1)?);
+            Ok(WaitingPosts { messages: all - changes.min(all), changes })
+        };
+        read().map_err(failed)
     }
 
     /// The threads of a user with open questions, last change first.
@@ -547,6 +564,16 @@ impl OwnedThreads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_json_of_a_change_is_known_by_its_beginning() {
+        let change = prowess_agent::thread_state::StateChange {
+            owner: "m".to_owned(),
+            delta: serde_json::Value::Null,
+        };
+        let change = prowess_agent::queue::Post::Change { id: "1".to_owned(), change };
+        assert!(serde_json::to_vec(&change).unwrap().starts_with(CHANGE));
+    }
 
     #[test]
     fn a_search_looks_for_small_letters() {
