@@ -34,6 +34,9 @@ const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How long a thread waits whose worker lost the database, or that another program uses.
 const SOON: Duration = Duration::from_millis(500);
+/// The same if what a middleware needs is away, such as the object store. Each attempt waits twice as long as the one before, up to
+/// this.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How long it may take to give threads back when the server stops.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
@@ -140,6 +143,16 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             tracing::warn!(%thread, %error, "Could not reach the database");
             app.queue.give_back(claim, SOON).await.map(|()| Failed::Again)
         }
+        // Neither is that. A post of the thread's owner wakes it before.
+        error if error.waits() => {
+            let delay = wait(claim.attempt);
+            tracing::warn!(%thread, %error, ?delay, "Could not go on with the thread yet");
+            live.tell(Piece::Notice(
+                "The server cannot reach what this turn needs, and tries again. You can cancel the turn."
+                    .to_owned(),
+            ));
+            app.queue.give_back(claim, delay).await.map(|()| Failed::Again)
+        }
         error => {
             tracing::error!(%thread, %error, attempt = claim.attempt, "Could not work on the thread");
             let delay = (RETRY * claim.attempt.min(100)).min(LONGEST_RETRY);
@@ -160,6 +173,11 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
     if let Err(error) = ended {
         tracing::error!(%thread, %error, "Could not give the thread back");
     }
+}
+
+/// How long a thread waits that so many attempts could not go on with.
+fn wait(attempt: u32) -> Duration {
+    (SOON * 2_u32.pow(attempt.saturating_sub(1).min(10))).min(LONGEST_WAIT)
 }
 
 async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(), WorkError> {
@@ -209,6 +227,11 @@ impl WorkError {
         )
     }
 
+    /// Whether it is about something else that may answer again, such as an object store.
+    fn waits(&self) -> bool {
+        matches!(self, Self::Agent(AgentError::Middleware { source, .. }) if source.passes())
+    }
+
     /// Whether it is about a database that may answer again soon.
     fn passes(&self) -> bool {
         matches!(
@@ -218,5 +241,17 @@ impl WorkError {
                 | Self::Store(_)
                 | Self::Account(_)
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_wait_longer_and_longer() {
+        let waits: Vec<u64> =
+            [0, 1, 2, 3, 7, u32::MAX].map(|attempt| wait(attempt).as_millis() as u64).into();
+        assert_eq!(waits, [500, 500, 1000, 2000, 30_000, 30_000]);
     }
 }
