@@ -7,7 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     add, artifacts, chat, check, completions, config, demo, doctor, info, install, list, man, mcp, new,
-    outdated, package, prompt, publish, remove, run, search, serve, servers, session, threads, trust,
+    outdated, package, prompt, publish, queue, remove, run, search, serve, servers, session, threads, trust,
     uninstall, update, verify,
 };
 use crate::config::{Flag, NO_KIT};
@@ -81,6 +81,8 @@ pub(crate) enum Command {
     Mcp(Box<mcp::Options>),
     /// Serve an agent over HTTP, with a page, for several users
     Serve(Box<serve::Options>),
+    /// Show the queue of a server for several users, and retry or drop dead letters
+    Queue(queue::Options),
     /// Show the skills and tools of other MCP servers
     Servers(servers::Options),
     /// Run a skill's command in a sandbox

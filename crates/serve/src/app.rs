@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use prowess_agent::middleware::WindowUse;
 use prowess_agent::queue::{Claim, TurnQueue};
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{AgentError, ThreadId, ThreadStore};
@@ -17,12 +16,10 @@ use crate::limits::ServeLimits;
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::process::{Process, Role};
+use crate::queue::QueueAdmin;
 use crate::relay::Relay;
 use crate::replays::Replays;
 use crate::token_watch::TokenWatch;
-
-/// Of how many threads the use of the window is remembered.
-const MAX_WINDOWS: usize = 1000;
 
 /// What all requests and workers of a server share.
 pub(crate) struct App {
@@ -35,6 +32,7 @@ pub(crate) struct App {
     pub(crate) threads: OwnedThreads,
     pub(crate) accounts: Accounts,
     pub(crate) audit: Audit,
+    pub(crate) queue_admin: QueueAdmin,
     pub(crate) live: Live,
     pub(crate) limits: ServeLimits,
     pub(crate) rates: RateLimits,
@@ -66,8 +64,6 @@ pub(crate) struct App {
     pub(crate) streams: Counts,
     /// The threads that were looked at last.
     pub(crate) replays: Replays,
-    /// What fills the window of a thread after so many events.
-    windows: Mutex<HashMap<ThreadId, (u64, WindowUse)>>,
 }
 
 impl App {
@@ -89,6 +85,7 @@ impl App {
             threads: database.owned_threads(),
             accounts: database.accounts(),
             audit: database.audit(),
+            queue_admin: QueueAdmin::of(database),
             live: Live::new(Arc::clone(&relay)),
             relay,
             role,
@@ -110,7 +107,6 @@ impl App {
             searches: Counts::default(),
             streams: Counts::default(),
             replays: Replays::default(),
-            windows: Mutex::default(),
         }
     }
 
@@ -127,23 +123,6 @@ impl App {
     /// The queue for posts of a user. If the database keeps users apart, it takes none for threads of others.
     pub(crate) fn inbox_of(&self, user: &str) -> Arc<dyn TurnQueue> {
         self.database.acting_for(user).queue()
-    }
-
-    /// Remembers what fills the window of a thread that has so many events.
-    pub(crate) fn note_window(&self, thread: &ThreadId, events: u64, used: &WindowUse) {
-        let mut windows = lock(&self.windows);
-        if windows.len() >= MAX_WINDOWS {
-            windows.clear();
-        }
-        windows.insert(thread.clone(), (events, used.clone()));
-    }
-
-    /// What fills the window of a thread that has so many events, if a worker of this process has counted it.
-    pub(crate) fn window(&self, thread: &ThreadId, events: u64) -> Option<WindowUse> {
-        lock(&self.windows)
-            .get(thread)
-            .filter(|(counted, _)| *counted == events)
-            .map(|(_, used)| used.clone())
     }
 
     /// Says that something was posted to a thread, or that it was queued: to the workers here and in other processes.
@@ -165,6 +144,11 @@ impl App {
         for live in self.live.all_working() {
             live.posted.notify_one();
         }
+    }
+
+    /// Ends the lease of a claim that is lost.
+    pub(crate) async fn let_go(&self, claim: &Claim) -> Result<(), ThreadError> {
+        self.database.threads().release(&claim.lease).await
     }
 
     /// Forgets a claimed thread that has no owner any more. Its claim made it again.

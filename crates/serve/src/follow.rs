@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::api::{ApiError, StreamPlace, Streamed, Watching};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::queue::CANNOT_GO_ON;
 use crate::view::{EventView, LoggedEvent, Replay};
 use prowess_store::serve::OwnedThread;
 
@@ -39,7 +40,7 @@ pub(crate) enum Followed {
 /// Why nothing more happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// The turn ended.
+    /// The turn ended, or cannot go on.
     Ended { outcome: String, reason: String },
     /// Questions wait for a person.
     Waiting,
@@ -114,6 +115,7 @@ impl Following {
         let rests = match data["status"].as_str() {
             Some("waiting") => Some(Rest::Waiting),
             Some("idle") => Some(Rest::Idle),
+            Some("dead") => Some(Rest::Ended { outcome: "dead".to_owned(), reason: CANNOT_GO_ON.to_owned() }),
             _ => None,
         };
         match name {

@@ -28,6 +28,7 @@ mod openai;
 mod own_skills;
 mod page;
 mod process;
+mod queue;
 mod relay;
 mod replays;
 mod server;
@@ -50,4 +51,5 @@ pub use own_skills::{
     OwnSkillsDecider,
 };
 pub use process::{Process, Role};
+pub use queue::{QueueAdmin, QueueAdminError};
 pub use server::Server;

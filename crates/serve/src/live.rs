@@ -4,7 +4,7 @@
 //! too slow loses pieces, and is told so; it never holds more than [`ROOM`] of them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use prowess_agent::{Event, ThreadId, ThreadUpdate, Watcher};
@@ -105,7 +105,8 @@ pub(crate) struct LiveThread {
     relay: Arc<Relay>,
     pieces: broadcast::Sender<Piece>,
     said: Mutex<Said>,
-    is_worked_on: AtomicBool,
+    /// The number of the lease with which this process works on it; 0 if it does not.
+    lease: AtomicU64,
     /// Somebody posted to it while a worker works on it.
     pub(crate) posted: Notify,
 }
@@ -116,6 +117,8 @@ struct Said {
     so_far: SoFar,
     /// What they were not told yet.
     fresh: SoFar,
+    /// The number of the lease of whoever said it, if it was another process.
+    lease: u64,
 }
 
 impl LiveThread {
@@ -125,7 +128,7 @@ impl LiveThread {
             relay,
             pieces: broadcast::Sender::new(ROOM),
             said: Mutex::default(),
-            is_worked_on: AtomicBool::new(false),
+            lease: AtomicU64::new(0),
             posted: Notify::new(),
         }
     }
@@ -138,25 +141,69 @@ impl LiveThread {
         self.pieces.receiver_count() > 0
     }
 
-    fn is_worked_on(&self) -> bool {
-        self.is_worked_on.load(Ordering::Relaxed)
+    fn lease(&self) -> u64 {
+        self.lease.load(Ordering::Relaxed)
     }
 
-    /// Notes whether a worker of this process works on it.
-    pub(crate) fn work(&self, works: bool) {
-        self.is_worked_on.store(works, Ordering::Relaxed);
+    fn is_worked_on(&self) -> bool {
+        self.lease() > 0
+    }
+
+    /// A worker of this process works on it, with the lease of this number.
+    pub(crate) fn work(&self, lease: u64) {
+        self.lease.store(lease, Ordering::Relaxed);
+    }
+
+    /// The worker of this process works on it no more, unless it has another lease now.
+    pub(crate) fn rest(&self, lease: u64) {
+        let _ = self.lease.compare_exchange(lease, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// What was said here counts no more, because another worker has the thread. If it is in another process, that process says the
+    /// rest.
+    pub(crate) fn lose(&self, lease: u64) {
+        self.rest(lease);
+        if self.is_worked_on() {
+            return;
+        }
+        let ends = lock(&self.said).so_far.ends;
+        self.reset(ends);
+        if self.is_watched() {
+            self.relay.watch(&self.id);
+        }
     }
 
     /// Tells watchers here and in other processes.
     fn emit(&self, piece: Piece) {
-        self.relay.tell(&self.id, &piece);
+        self.relay.tell(&self.id, self.lease(), &piece);
         let _ = self.pieces.send(piece);
+    }
+
+    /// Begins to watch. If nobody watched here before, other processes say what was said so far.
+    pub(crate) fn begin_to_watch(&self) -> broadcast::Receiver<Piece> {
+        let mut said = lock(&self.said);
+        if !self.is_watched() {
+            if !self.is_worked_on() {
+                // Nobody took in what was said meanwhile.
+                *said =
+                    Said { so_far: SoFar { ends: said.so_far.ends, ..SoFar::default() }, ..Said::default() };
+            }
+            self.relay.watch(&self.id);
+        }
+        self.pieces.subscribe()
     }
 
     /// What was said so far, and what comes after it.
     pub(crate) fn watch(&self) -> (SoFar, broadcast::Receiver<Piece>) {
         let said = lock(&self.said);
         (said.so_far.clone(), self.pieces.subscribe())
+    }
+
+    /// Tells another process what was said so far. What is said next comes after it.
+    pub(crate) fn catch_up(&self, to: &str) {
+        let mut said = lock(&self.said);
+        self.flush_locked(&mut said);
+        self.relay.catch_up(&self.id, self.lease(), to, &said.so_far);
     }
 
     /// Tells watchers what was said since the last time.
@@ -203,7 +250,7 @@ impl LiveThread {
     /// A worker begins to work on the thread, whose log has so many ends.
     pub(crate) fn begin(&self, ends: u64) {
         // The worker before may have been in another process.
-        self.relay.begin(&self.id, ends);
+        self.relay.tell(&self.id, self.lease(), &Piece::Again(ends));
         self.reset(ends);
     }
 
@@ -214,35 +261,42 @@ impl LiveThread {
     }
 
     fn reset(&self, ends: u64) {
-        let mut said = lock(&self.said);
+        self.reset_locked(&mut lock(&self.said), ends);
+    }
+
+    fn reset_locked(&self, said: &mut Said, ends: u64) {
         let nothing = SoFar { ends, ..SoFar::default() };
         let had_said = SoFar { ends, ..said.so_far.clone() } != nothing || said.fresh != SoFar::default();
-        *said = Said { so_far: nothing, fresh: SoFar::default() };
+        (said.so_far, said.fresh) = (nothing, SoFar::default());
         if had_said {
             let _ = self.pieces.send(Piece::Again(ends));
         }
     }
 
-    /// Takes in what happens in a thread that another process works on.
-    pub(crate) fn take_in(&self, piece: Piece) {
+    /// Takes in what happens in a thread that another process works on, with the lease of this number. What a process says that has
+    /// lost the lease counts no more.
+    pub(crate) fn take_in(&self, lease: u64, piece: Piece) {
+        let mut said = lock(&self.said);
+        if let Piece::Again(ends)
+        | Piece::Text(ends, _)
+        | Piece::Reasoning(ends, _)
+        | Piece::Progress(ends, ..) = &piece
         {
-            let mut said = lock(&self.said);
+            let ends = *ends;
+            if lease < said.lease {
+                return;
+            }
+            if lease > said.lease || matches!(piece, Piece::Again(_)) {
+                said.lease = lease;
+                self.reset_locked(&mut said, ends);
+            }
             let so_far = &mut said.so_far;
-            match &piece {
-                Piece::Again(ends) => {
-                    drop(said);
-                    return self.reset(*ends);
-                }
-                Piece::Text(ends, _) | Piece::Reasoning(ends, _) | Piece::Progress(ends, ..) => {
-                    if *ends < so_far.ends {
-                        return;
-                    }
-                    // A stored response took the place of what was said before.
-                    if *ends > so_far.ends {
-                        *so_far = SoFar { ends: *ends, ..SoFar::default() };
-                    }
-                }
-                Piece::Stored | Piece::Notice(_) | Piece::Status => {}
+            if ends < so_far.ends {
+                return;
+            }
+            // A stored response took the place of what was said before.
+            if ends > so_far.ends {
+                *so_far = SoFar { ends, ..SoFar::default() };
             }
             match &piece {
                 Piece::Text(_, text) => push(&mut so_far.text, text, MAX_SO_FAR),
@@ -250,7 +304,8 @@ impl LiveThread {
                 Piece::Progress(_, call, text) => {
                     push_lines(so_far.progress.entry(call.clone()).or_default(), text, MAX_PROGRESS);
                 }
-                _ => {}
+                // It was told.
+                _ => return,
             }
         }
         let _ = self.pieces.send(piece);
@@ -320,15 +375,15 @@ mod tests {
     fn what_another_process_says_is_said_here() {
         let live = alone();
         let (_, mut pieces) = live.watch();
-        live.take_in(Piece::Text(3, "One, ".to_owned()));
-        live.take_in(Piece::Text(2, "late".to_owned()));
-        live.take_in(Piece::Text(3, "two.".to_owned()));
+        live.take_in(1, Piece::Text(3, "One, ".to_owned()));
+        live.take_in(1, Piece::Text(2, "late".to_owned()));
+        live.take_in(1, Piece::Text(3, "two.".to_owned()));
         assert_eq!(live.watch().0, SoFar { ends: 3, text: "One, two.".to_owned(), ..SoFar::default() });
         // Another worker takes over, and begins again.
-        live.take_in(Piece::Again(3));
-        live.take_in(Piece::Text(3, "Three.".to_owned()));
+        live.take_in(1, Piece::Again(3));
+        live.take_in(1, Piece::Text(3, "Three.".to_owned()));
         // A response was stored.
-        live.take_in(Piece::Text(4, "Four.".to_owned()));
+        live.take_in(1, Piece::Text(4, "Four.".to_owned()));
         assert_eq!(live.watch().0, SoFar { ends: 4, text: "Four.".to_owned(), ..SoFar::default() });
         let text = |ends, text: &str| Piece::Text(ends, text.to_owned());
         let told = [text(3, "One, "), text(3, "two."), Piece::Again(3), text(3, "Three."), text(4, "Four.")];
@@ -336,6 +391,29 @@ mod tests {
             assert_eq!(pieces.try_recv(), Ok(piece));
         }
         assert!(pieces.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_process_that_lost_the_lease_is_not_heard() {
+        let live = alone();
+        let mut pieces = live.begin_to_watch();
+        let text = |ends, text: &str| Piece::Text(ends, text.to_owned());
+        live.take_in(7, text(3, "One, "));
+        // Its first word was lost.
+        live.take_in(8, text(3, "three."));
+        live.take_in(7, text(3, "two."));
+        live.take_in(7, Piece::Again(3));
+        live.take_in(7, Piece::Stored);
+        assert_eq!(live.watch().0.text, "three.");
+        let told = [text(3, "One, "), Piece::Again(3), text(3, "three."), Piece::Stored];
+        for piece in told {
+            assert_eq!(pieces.try_recv(), Ok(piece));
+        }
+        assert!(pieces.try_recv().is_err());
+        // Whoever comes when nobody watches any more begins anew.
+        drop(pieces);
+        let _pieces = live.begin_to_watch();
+        assert_eq!(live.watch().0, SoFar { ends: 3, ..SoFar::default() });
     }
 
     #[test]

@@ -21,7 +21,7 @@ const STILL: Duration = Duration::from_secs(10);
 /// After what time without word nobody watches any more.
 const FORGOTTEN: Duration = Duration::from_secs(35);
 /// The most watched threads of other processes that are remembered.
-const MAX_WATCHED: usize = 100_000;
+const MAX_WATCHED: usize = 400_000;
 /// The most bytes of text in a signal. Each can take six bytes in JSON.
 const MAX_TEXT: usize = 1000;
 /// The most bytes of what was said so far that a newcomer in another process gets: the last ones.
@@ -35,14 +35,20 @@ enum Signal {
     Posted { t: ThreadId },
     /// Somebody watches the thread now, in the process `by`. Whoever works on it says what was said so far.
     Watch { t: ThreadId, by: String },
-    /// Somebody still watches these threads.
-    Still { t: Vec<ThreadId> },
-    /// What happens in a thread, in the process `by`, for the process `to` or for all.
+    /// Somebody still watches these threads, in the process `by`.
+    Still {
+        t: Vec<ThreadId>,
+        #[serde(default)]
+        by: String,
+    },
+    /// What happens in a thread, in the process `by`, for the process `to` or for all. It has the lease of the number `n`.
     Live {
         t: ThreadId,
         by: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<String>,
+        #[serde(default)]
+        n: u64,
         p: LiveSignal,
     },
 }
@@ -75,14 +81,21 @@ enum LiveSignal {
     },
 }
 
+impl Signal {
+    /// Whether it means more if it is said twice. Other signals only say when to look.
+    fn says_more_twice(&self) -> bool {
+        matches!(self, Self::Live { p, .. } if !matches!(p, LiveSignal::Stored | LiveSignal::Status))
+    }
+}
+
 /// The connection of a process to the others.
 #[derive(Debug)]
 pub(crate) struct Relay {
     signals: Signals,
     /// The name of this process among the others.
     own: String,
-    /// The threads that other processes watch, and until when.
-    watched: Mutex<HashMap<ThreadId, Instant>>,
+    /// The threads that other processes watch.
+    watched: Mutex<WatchedElsewhere>,
     /// Since when this process hears what others watch. Before all of them have said it, every thread counts as watched.
     hears_since: Mutex<Instant>,
     has_others: AtomicBool,
@@ -93,7 +106,7 @@ impl Relay {
         Self {
             signals,
             own: uuid::Uuid::now_v7().simple().to_string(),
-            watched: Mutex::default(),
+            watched: Mutex::new(WatchedElsewhere { until: HashMap::new(), cleared: Instant::now() }),
             hears_since: Mutex::new(Instant::now()),
             has_others: AtomicBool::new(false),
         }
@@ -105,8 +118,11 @@ impl Relay {
     }
 
     fn send(&self, audience: Audience, signal: &Signal) {
-        if let Ok(text) = serde_json::to_string(signal) {
+        let Ok(text) = serde_json::to_string(signal) else { return };
+        if signal.says_more_twice() {
             self.signals.send(audience, text);
+        } else {
+            self.signals.send_once(audience, text);
         }
     }
 
@@ -124,22 +140,14 @@ impl Relay {
     fn still(&self, threads: &[ThreadId]) {
         // A name has up to 128 bytes.
         for some in threads.chunks(48) {
-            self.send(Audience::Workers, &Signal::Still { t: some.to_vec() });
+            self.send(Audience::Workers, &Signal::Still { t: some.to_vec(), by: self.own.clone() });
         }
     }
 
     /// Notes that other processes watch these threads.
     fn note_watched(&self, threads: &[ThreadId]) {
         self.has_others.store(true, Ordering::Relaxed);
-        let (mut watched, now) = (lock(&self.watched), Instant::now());
-        if watched.len() + threads.len() > MAX_WATCHED {
-            watched.retain(|_, until| *until > now);
-        }
-        for thread in threads {
-            if watched.len() < MAX_WATCHED {
-                watched.insert(thread.clone(), now + FORGOTTEN);
-            }
-        }
+        lock(&self.watched).note(threads, Instant::now());
     }
 
     fn is_watched(&self, thread: &ThreadId) -> bool {
@@ -150,30 +158,23 @@ impl Relay {
         if !self.has_others.load(Ordering::Relaxed) {
             return false;
         }
-        lock(&self.watched).get(thread).is_some_and(|until| *until > Instant::now())
+        lock(&self.watched).until.get(thread).is_some_and(|until| *until > Instant::now())
     }
 
-    /// Tells other processes what happens in a thread that this process works on, if they watch it.
-    pub(crate) fn tell(&self, thread: &ThreadId, piece: &Piece) {
+    /// Tells other processes what happens in a thread that this process works on with the lease of this number, if they watch it.
+    pub(crate) fn tell(&self, thread: &ThreadId, lease: u64, piece: &Piece) {
         if self.is_watched(thread) {
-            self.tell_to(thread, None, piece);
+            self.tell_to(&Told { thread, lease, to: None }, piece);
         }
     }
 
-    /// Tells them that the work on a thread begins: what was said before counts no more.
-    pub(crate) fn begin(&self, thread: &ThreadId, ends: u64) {
-        if self.is_watched(thread) {
-            self.live(thread, None, LiveSignal::Begin { e: ends });
-        }
+    fn live(&self, told: &Told<'_>, p: LiveSignal) {
+        let (t, by, to) = (told.thread.clone(), self.own.clone(), told.to.map(str::to_owned));
+        self.send(Audience::Watchers, &Signal::Live { t, by, to, n: told.lease, p });
     }
 
-    fn live(&self, thread: &ThreadId, to: Option<&str>, p: LiveSignal) {
-        let (by, to) = (self.own.clone(), to.map(str::to_owned));
-        self.send(Audience::Watchers, &Signal::Live { t: thread.clone(), by, to, p });
-    }
-
-    fn tell_to(&self, thread: &ThreadId, to: Option<&str>, piece: &Piece) {
-        let live = |p| self.live(thread, to, p);
+    fn tell_to(&self, told: &Told<'_>, piece: &Piece) {
+        let live = |p| self.live(told, p);
         match piece {
             Piece::Stored => live(LiveSignal::Stored),
             Piece::Status => live(LiveSignal::Status),
@@ -190,16 +191,46 @@ impl Relay {
         }
     }
 
-    /// Tells a process what was said so far.
-    fn catch_up(&self, thread: &ThreadId, to: &str, so_far: &SoFar) {
-        let (to, e) = (Some(to), so_far.ends);
-        self.live(thread, to, LiveSignal::Begin { e });
+    /// Tells the process `to` what was said so far.
+    pub(crate) fn catch_up(&self, thread: &ThreadId, lease: u64, to: &str, so_far: &SoFar) {
+        let (told, e) = (Told { thread, lease, to: Some(to) }, so_far.ends);
+        self.live(&told, LiveSignal::Begin { e });
         let last =
             |text: &str| text[text.ceil_char_boundary(text.len().saturating_sub(MAX_SO_FAR))..].to_owned();
-        self.tell_to(thread, to, &Piece::Reasoning(e, last(&so_far.reasoning)));
-        self.tell_to(thread, to, &Piece::Text(e, last(&so_far.text)));
+        self.tell_to(&told, &Piece::Reasoning(e, last(&so_far.reasoning)));
+        self.tell_to(&told, &Piece::Text(e, last(&so_far.text)));
         for (call, text) in &so_far.progress {
-            self.tell_to(thread, to, &Piece::Progress(e, call.clone(), last(text)));
+            self.tell_to(&told, &Piece::Progress(e, call.clone(), last(text)));
+        }
+    }
+}
+
+/// What a signal is about, and for whom it is.
+struct Told<'a> {
+    thread: &'a ThreadId,
+    lease: u64,
+    to: Option<&'a str>,
+}
+
+/// The threads that other processes watch, and until when.
+#[derive(Debug)]
+struct WatchedElsewhere {
+    until: HashMap<ThreadId, Instant>,
+    cleared: Instant,
+}
+
+impl WatchedElsewhere {
+    fn note(&mut self, threads: &[ThreadId], now: Instant) {
+        if self.cleared + FORGOTTEN < now {
+            self.until.retain(|_, until| *until > now);
+            self.cleared = now;
+        }
+        for thread in threads {
+            if let Some(until) = self.until.get_mut(thread) {
+                *until = now + FORGOTTEN;
+            } else if self.until.len() < MAX_WATCHED {
+                self.until.insert(thread.clone(), now + FORGOTTEN);
+            }
         }
     }
 }
@@ -244,24 +275,25 @@ impl App {
             Signal::Watch { t, by } => {
                 relay.note_watched(std::slice::from_ref(&t));
                 if let Some(live) = self.live.working(&t) {
-                    live.flush();
-                    relay.catch_up(&t, &by, &live.watch().0);
+                    live.catch_up(&by);
                 }
             }
-            Signal::Still { t } => relay.note_watched(&t),
+            Signal::Still { by, .. } if by == relay.own => {}
+            Signal::Still { t, .. } => relay.note_watched(&t),
             Signal::Live { by, .. } if by == relay.own => {}
             Signal::Live { to: Some(to), .. } if to != relay.own => {}
-            Signal::Live { t, p, .. } => {
+            Signal::Live { t, n, p, .. } => {
                 let Some(live) = self.live.watched_one(&t) else { return };
-                match p {
-                    LiveSignal::Begin { e } => live.begin(e),
-                    LiveSignal::Stored => live.take_in(Piece::Stored),
-                    LiveSignal::Status => live.take_in(Piece::Status),
-                    LiveSignal::Text { e, x } => live.take_in(Piece::Text(e, x)),
-                    LiveSignal::Reasoning { e, x } => live.take_in(Piece::Reasoning(e, x)),
-                    LiveSignal::Progress { e, c, x } => live.take_in(Piece::Progress(e, c, x)),
-                    LiveSignal::Notice { x } => live.take_in(Piece::Notice(x)),
-                }
+                let piece = match p {
+                    LiveSignal::Begin { e } => Piece::Again(e),
+                    LiveSignal::Stored => Piece::Stored,
+                    LiveSignal::Status => Piece::Status,
+                    LiveSignal::Text { e, x } => Piece::Text(e, x),
+                    LiveSignal::Reasoning { e, x } => Piece::Reasoning(e, x),
+                    LiveSignal::Progress { e, c, x } => Piece::Progress(e, c, x),
+                    LiveSignal::Notice { x } => Piece::Notice(x),
+                };
+                live.take_in(n, piece);
             }
         }
     }
@@ -274,7 +306,7 @@ impl App {
         for thread in self.live.watched() {
             self.relay.watch(&thread);
             if let Some(live) = self.live.watched_one(&thread) {
-                live.take_in(Piece::Stored);
+                live.take_in(0, Piece::Stored);
             }
         }
     }
@@ -291,7 +323,7 @@ mod tests {
         for x in parts(&text) {
             let (t, by) = (ThreadId::new(), "x".repeat(32));
             let p = LiveSignal::Progress { e: u64::MAX, c: "c".repeat(MAX_TEXT), x };
-            let signal = Signal::Live { t, by: by.clone(), to: Some(by), p };
+            let signal = Signal::Live { t, by: by.clone(), to: Some(by), n: u64::MAX, p };
             let text = serde_json::to_string(&signal).unwrap();
             assert!(text.len() <= Signals::MAX_BYTES, "{}", text.len());
             assert_eq!(serde_json::from_str::<Signal>(&text).unwrap(), signal);
@@ -300,8 +332,22 @@ mod tests {
     }
 
     #[test]
+    fn who_still_watches_is_remembered_and_others_are_forgotten() {
+        let (one, other, now) = (ThreadId::new(), ThreadId::new(), Instant::now());
+        let mut watched = WatchedElsewhere { until: HashMap::new(), cleared: now };
+        watched.note(&[one.clone(), other.clone()], now);
+        let later = now + FORGOTTEN - Duration::from_secs(1);
+        watched.note(std::slice::from_ref(&one), later);
+        watched.note(&[], later + Duration::from_secs(2));
+        assert_eq!(watched.until.into_iter().collect::<Vec<_>>(), [(one, later + FORGOTTEN)]);
+    }
+
+    #[test]
     fn a_signal_of_a_newer_version_is_no_error() {
         assert!(serde_json::from_str::<Signal>(r#"{"s":"unheard of","t":"a"}"#).is_err());
+        // An older one says less.
+        let less = r#"{"s":"live","t":"a","by":"b","p":{"p":"stored"}}"#;
+        assert!(serde_json::from_str::<Signal>(less).is_ok());
         let more = r#"{"s":"posted","t":"a","more":1}"#;
         assert_eq!(serde_json::from_str::<Signal>(more).unwrap(), Signal::Posted { t: "a".parse().unwrap() });
     }

@@ -72,7 +72,8 @@ impl Server {
         let app = &self.app;
         if !app.role.is_web() {
             let nothing = async || ApiError::not_found("such page: this process only runs turns");
-            return own_routes().fallback(nothing).with_state(Arc::clone(app));
+            let count = from_fn_with_state(Arc::clone(app), metrics::count);
+            return own_routes().fallback(nothing).layer(count).with_state(Arc::clone(app));
         }
         let (api, document) = api::router(app);
         let (faces, more) = faces(app);

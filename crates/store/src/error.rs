@@ -185,6 +185,21 @@ impl DatabaseError {
         None
     }
 
+    /// Whether it is about the database as a whole, so that the same work may succeed later. Otherwise it is about what was read or
+    /// written.
+    ///
+    /// ```
+    /// use prowess_store::DatabaseError;
+    ///
+    /// assert!(DatabaseError::TimedOut { place: "the database".to_owned() }.may_pass());
+    /// ```
+    pub fn may_pass(&self) -> bool {
+        !matches!(
+            self,
+            Self::Foreign { .. } | Self::Damaged { .. } | Self::Unsupported { .. } | Self::Failed { .. }
+        )
+    }
+
     pub(crate) fn failed(
         place: &str,
         action: &'static str,

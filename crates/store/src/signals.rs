@@ -92,11 +92,21 @@ impl Signals {
         )
     }
 
-    /// Sends a signal. Signals that wait go together, so this returns at once. A signal that waits already is not sent twice.
+    /// Sends a signal. Signals that wait go together, so this returns at once.
     pub fn send(&self, audience: Audience, signal: String) {
         #[cfg(feature = "postgres")]
         if let Some(connected) = &self.0 {
             connected.sender.send(audience, signal);
+        }
+        #[cfg(not(feature = "postgres"))]
+        let _ = (audience, signal);
+    }
+
+    /// Sends a signal that says nothing more if it is said twice. It is dropped if one like it waits.
+    pub fn send_once(&self, audience: Audience, signal: String) {
+        #[cfg(feature = "postgres")]
+        if let Some(connected) = &self.0 {
+            connected.sender.send_once(audience, signal);
         }
         #[cfg(not(feature = "postgres"))]
         let _ = (audience, signal);

@@ -18,6 +18,7 @@ pub(crate) mod outdated;
 pub(crate) mod package;
 pub(crate) mod prompt;
 pub(crate) mod publish;
+pub(crate) mod queue;
 pub(crate) mod remove;
 pub(crate) mod run;
 pub(crate) mod search;
@@ -65,6 +66,7 @@ pub(crate) fn run(command: Command, verbose: u8, terminal: &mut Terminal) -> Res
         Command::Session(options) => session::run(&options, terminal),
         Command::Mcp(options) => mcp::run(&options, terminal),
         Command::Serve(options) => serve::run(&options, terminal, verbose),
+        Command::Queue(options) => queue::run(&options, terminal),
         Command::Servers(options) => servers::run(&options, terminal),
         Command::Run(options) => run::run(&options, terminal, verbose),
         Command::Artifacts(options) => artifacts::run(&options, terminal),

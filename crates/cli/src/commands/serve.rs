@@ -1,10 +1,10 @@
 //! `prowess serve`
 
-mod place;
+pub(super) mod place;
 mod print_unit;
 mod processes;
 mod public_url;
-mod system_user;
+pub(super) mod system_user;
 mod users;
 
 use std::io::Write as _;
@@ -316,10 +316,10 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
         bail!("{}", price_is_missing(&model));
     }
     let object_store = options.workspace_dir.object_store();
-    let running = RunningProcess::join(&database, role, &data, object_store.as_deref()).await?;
     raise_open_files();
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.with_context(|| cannot_listen(options.listen))?;
+    let running = RunningProcess::join(&database, role, &data, object_store.as_deref()).await?;
     let process = Process { role, host: processes::host(), signals: others };
     let server = Server::of(agents.clone(), &database, limits, process);
     #[cfg(feature = "oidc")]
@@ -361,11 +361,12 @@ async fn serve(options: &Options, skills: crate::skills::Skills, config: Config)
             writeln!(err, "sign in as `{}`, once, within 15 minutes: {url}{link}", admin.name)?;
         }
         Administrator::Others => {
-            let login = options.place.command("login NAME");
+            let login = options.place.command("serve login NAME");
             writeln!(err, "no link for `{FIRST_USER}`: {login} prints one for another user")?;
         }
         Administrator::Disabled(admin) => {
-            let enable = options.place.command(&format!("user enable {}", quote_if_needed(&admin.name)));
+            let enable =
+                options.place.command(&format!("serve user enable {}", quote_if_needed(&admin.name)));
             writeln!(err, "no administrator is enabled: {enable} brings one back")?;
         }
     }

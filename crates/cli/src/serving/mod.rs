@@ -7,9 +7,8 @@ mod own_skills;
 mod rule_names;
 mod skills;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -74,8 +73,6 @@ pub(crate) struct ServerAgents {
     own_skills: Arc<UsersSkills>,
     database: Database,
     approvals: Arc<dyn ApprovalStore>,
-    /// What each user approved for good.
-    brokers: Mutex<HashMap<String, Arc<Broker>>>,
     /// The directory of the server.
     data: PathBuf,
     root_args: RootArgs,
@@ -107,7 +104,6 @@ impl ServerAgents {
             own_skills: Arc::new(own_skills),
             database: database.clone(),
             approvals,
-            brokers: Mutex::default(),
             data,
             root_args,
             contents,
@@ -182,14 +178,9 @@ impl ServerAgents {
         self.data.join(PROJECTS).join(thread.as_str())
     }
 
-    /// What a user approved for good.
+    /// What a user approved for good, also by replies in other processes.
     async fn broker(&self, owner: &str) -> Result<Arc<Broker>> {
-        if let Some(known) = self.brokers.lock().unwrap_or_else(PoisonError::into_inner).get(owner) {
-            return Ok(Arc::clone(known));
-        }
-        let broker = Broker::open(Arc::clone(&self.approvals), format!("user {owner}")).await?;
-        let mut brokers = self.brokers.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Arc::clone(brokers.entry(owner.to_owned()).or_insert(broker)))
+        Ok(Broker::open(Arc::clone(&self.approvals), format!("user {owner}")).await?)
     }
 
     async fn of_thread(&self, owner: &str, thread: &ThreadId) -> Result<ChatAgents> {

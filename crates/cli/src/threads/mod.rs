@@ -13,7 +13,7 @@ use prowess_agent::thread::ThreadInfo;
 use prowess_agent::{Event, Message, ThreadId, ThreadState, ThreadStore};
 use prowess_store::SqliteStore;
 
-pub(crate) use self::age::ago;
+pub(crate) use self::age::{ago, span};
 pub(crate) use self::lookup::{Lookup, look_for};
 pub(crate) use self::transcript::{export, markdown};
 use crate::chat::ThreadDirectory;

@@ -9,6 +9,8 @@ export const URL_ = process.env.PROWESS_URL ?? "http://127.0.0.1:4173";
 export const TOKEN = process.env.PROWESS_TOKEN;
 /** A one-time link. Its test is left out if there is none. */
 export const LOGIN = process.env.PROWESS_LOGIN;
+/** The directory of the server, if it runs on this machine. */
+export const DATA = process.env.PROWESS_DATA;
 /** A directory with a page that was built just now, in place of the one in the program. */
 const ASSETS = process.env.PROWESS_ASSETS;
 /** How long a step of the page may take. */
@@ -63,6 +65,14 @@ export async function signIn(context) {
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "New thread" }).waitFor();
   return page;
+}
+
+/** A request to the API, as a program makes it. */
+export async function api(method, path, body) {
+  const headers = { Authorization: `Bearer ${TOKEN}`, "Content-Type": "application/json" };
+  const response = await fetch(`${URL_}/api/v1${path}`, { method, headers, body: body && JSON.stringify(body) });
+  assert.ok(response.ok, `${method} ${path}: ${response.status}`);
+  return response.status === 200 ? response.json() : null;
 }
 
 export const field = (page) => page.getByRole("textbox", { name: "Message" });

@@ -117,7 +117,7 @@ for (const [name, colorScheme, width] of [["light", "light", 1280], ["dark", "da
     await page.getByRole("dialog").getByLabel("Search threads").waitFor();
     await look(page, "drawer");
   }
-  for (const view of ["tokens", "users", "skills", "audit"]) {
+  for (const view of ["tokens", "users", "skills", "queue", "audit"]) {
     await page.goto(`${URL_}/#/settings/${view}`);
     await page.locator(".settings").waitFor();
     if (view === "users" ) {

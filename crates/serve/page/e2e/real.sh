@@ -96,7 +96,8 @@ PROWESS_TOKEN=$(clean "$program" serve token add admin --scope read --scope writ
   2>>"$base/server.log") ||
   fail "the server gave no token"
 PROWESS_PICTURES="$target/pictures"
-export PROWESS_LOGIN PROWESS_URL PROWESS_TOKEN PROWESS_PICTURES PROWESS_CHROMIUM
+PROWESS_DATA="$home/.local/state/prowess/serve"
+export PROWESS_DATA PROWESS_LOGIN PROWESS_URL PROWESS_TOKEN PROWESS_PICTURES PROWESS_CHROMIUM
 
 cd "$target/e2e"
 timeout 840 "$its_bin/node" e2e/"${PROWESS_PAGE_SCRIPT:-run.js}" "$@" || fail "tests of the page failed; the pictures are in $target/pictures"

@@ -1,5 +1,6 @@
 // Runs the tests of the page in Chromium: node e2e/run.js [NAME…]
-// PROWESS_URL is the server's address, PROWESS_TOKEN a token with all scopes, PROWESS_LOGIN (optional) a one-time link. A
+// PROWESS_URL is the server's address, PROWESS_TOKEN a token with all scopes, PROWESS_LOGIN (optional) a one-time link,
+// PROWESS_DATA (optional) the directory of the server on this machine. A
 // NAME selects the tests that contain it. PROWESS_ASSETS is a directory with a built page to test in place of the server's. After a failure there is a picture of each page in PROWESS_PICTURES, if that is set.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

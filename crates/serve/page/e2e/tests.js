@@ -1,7 +1,9 @@
 // The tests of the page, in the order in which they run. Each gets a browser, and makes threads of its own.
 import assert from "node:assert/strict";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import {
-  answer, begin, field, idle, isAccessible, isUnharmed, LOGIN, panel, profile, question, send, signIn, stop, TOKEN, URL_,
+  answer, api, begin, DATA, field, idle, isAccessible, isUnharmed, LOGIN, panel, profile, question, send, signIn, stop, TOKEN, URL_,
 } from "./browser.js";
 import { tar } from "./archive.js";
 import {
@@ -290,6 +292,65 @@ export const tests = {
     assert.deepEqual(broken, []);
     assert.ok(await box.evaluate((box) => box.scrollWidth > box.clientWidth), "the table scrolls in its box");
     await isAccessible(page, "a wide table");
+  },
+
+  async "a dead letter"({ page, skip }) {
+    if (!DATA) return skip("PROWESS_DATA is not set");
+    const broken = async () => {
+      await begin(page, HELLO);
+      await idle(page);
+      const thread = decodeURIComponent(page.url().split("/thread/")[1]);
+      const directory = join(DATA, "projects", thread);
+      // No worker can open a thread with a file in the place of its directory.
+      renameSync(directory, `${directory}.aside`);
+      writeFileSync(directory, "");
+      await send(page, ANYTHING);
+      for (;;) {
+        const { items } = await api("GET", "/queue?limit=200");
+        const { state } = items.find((item) => item.thread === thread) ?? {};
+        if (state === "dead") break;
+        // A message ends the wait for the next attempt.
+        if (state === "waiting") await api("POST", `/threads/${thread}/turns`, { text: ANYTHING, mode: "queue" });
+        await page.waitForTimeout(50);
+      }
+      await page.getByText("waits for an administrator. Cancel it").waitFor();
+      await page.locator(".topbar").getByText("waits for an administrator").waitFor();
+      const mend = () => {
+        rmSync(directory);
+        renameSync(`${directory}.aside`, directory);
+      };
+      return { thread, mend, row: page.getByRole("row", { name: thread }) };
+    };
+    const retried = await broken();
+    await isAccessible(page, "a dead letter");
+    await page.goto(`${URL_}/#/settings/queue`);
+    await retried.row.getByText("File exists").waitFor();
+    await isAccessible(page, "the queue");
+    retried.mend();
+    await retried.row.getByRole("button", { name: /^Retry/ }).click();
+    await retried.row.waitFor({ state: "detached" });
+    await page.goto(`${URL_}/#/thread/${retried.thread}`);
+    await idle(page);
+
+    const dropped = await broken();
+    await page.goto(`${URL_}/#/settings/queue`);
+    dropped.mend();
+    await dropped.row.getByRole("button", { name: /^Drop/ }).click();
+    const dialog = page.getByRole("dialog");
+    await isAccessible(page, "dropping");
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await dropped.row.getByText("dead").waitFor();
+    await dropped.row.getByRole("button", { name: /^Drop/ }).click();
+    await dialog.getByRole("button", { name: "Drop", exact: true }).click();
+    await dropped.row.waitFor({ state: "detached" });
+    await page.goto(`${URL_}/#/thread/${dropped.thread}`);
+    await idle(page);
+
+    // Its user can go on without an administrator.
+    const cancelled = await broken();
+    cancelled.mend();
+    await stop(page).click();
+    await idle(page);
   },
 
   async "set up a user"({ page }) {
@@ -772,7 +833,7 @@ export const tests = {
           await page.getByRole("dialog").getByLabel("Search threads").waitFor();
           await isAccessible(page, name("drawer"));
         }
-        for (const view of ["tokens", "users", "skills", "audit"]) {
+        for (const view of ["tokens", "users", "skills", "queue", "audit"]) {
           await page.goto(`${URL_}/#/settings/${view}`);
           await page.locator(".settings").waitFor();
           await isAccessible(page, name(view));

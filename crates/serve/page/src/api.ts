@@ -1,7 +1,7 @@
 // The HTTP API. Each function is one request.
 import type {
   Agent, ApiToken, Artifact, AuditEntry, ContextUse, DailyLimits, FileEntry, List, LoadedSkill, LoggedEvent, Me, OwnSkillList,
-  OwnSkillLook, Question, Reply, Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, WaitingSkill, Ways,
+  OwnSkillLook, Question, Queue, Reply, Skill, SkillDetail, Thread, ThreadDetail, ThreadUsage, TotalUsage, User, WaitingSkill, Ways,
 } from "./types";
 
 export const ROOT = "/api/v1";
@@ -192,4 +192,7 @@ export const disableUser = (user: string, is_disabled: boolean) =>
   send<void>("PATCH", `/users/${id(user)}`, { is_disabled });
 /** A limit of `null` stands for the server's. */
 export const limitUser = (user: string, daily: DailyLimits) => send<void>("PATCH", `/users/${id(user)}`, { daily });
+export const queue = () => get<Queue>("/queue", { limit: 100 });
+export const retryThread = (name: string) => send<void>("POST", `/queue/${id(name)}/retry`);
+export const dropThread = (name: string) => send<void>("POST", `/queue/${id(name)}/drop`);
 export const audit = (after?: string | null) => get<List<AuditEntry>>("/audit", { after, limit: 100 });

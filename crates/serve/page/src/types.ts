@@ -1,6 +1,6 @@
 // The data of the HTTP API, as the server sends it.
 
-export type Status = "idle" | "queued" | "working" | "waiting";
+export type Status = "idle" | "queued" | "working" | "waiting" | "dead";
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 export interface List<T> {
@@ -307,6 +307,39 @@ export interface ApiToken {
   /** Whether it is the session of this browser. */
   is_current?: boolean;
   token?: string;
+}
+
+/** The queue of turns, as administrators see it. */
+export interface Queue {
+  numbers: QueueNumbers;
+  items: QueuedThread[];
+  /** How many more there are. */
+  left_off: number;
+}
+
+export interface QueueNumbers {
+  queued: number;
+  waiting: number;
+  working: number;
+  dead: number;
+  /** For how many seconds the first thread that a worker can take has waited. */
+  age_seconds: number;
+}
+
+export interface QueuedThread {
+  thread: string;
+  state: "queued" | "waiting" | "working" | "dead";
+  /** The id and the name of its user. */
+  owner: string | null;
+  owner_name: string | null;
+  worker: string | null;
+  since: string;
+  /** When a worker can take it, if it waits. */
+  not_before: string | null;
+  attempts: number;
+  /** How many of the last attempts failed. */
+  failures: number;
+  problem: string | null;
 }
 
 export interface AuditEntry {

@@ -163,8 +163,7 @@ impl Watching {
             return Err(ApiError::bad_request("This thread has no event with this number yet."));
         }
         let live = app.live.of(&owned.id);
-        let pieces = live.watch().1;
-        app.relay.watch(&owned.id);
+        let pieces = live.begin_to_watch();
         Ok(Self {
             pieces,
             live,

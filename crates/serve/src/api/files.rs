@@ -256,13 +256,20 @@ async fn check_place(files: &dyn Backend, path: &VirtualPath) -> Result<(), Back
 
 /// Posts a change of the files to the thread.
 async fn post_change(app: &App, thread: &OwnedThread, change: StateChange) -> Result<(), ApiError> {
-    let post = Post::Change { id: uuid::Uuid::now_v7().simple().to_string(), change };
-    let posted =
-        app.inbox_of(&thread.owner).post_if(&thread.id, &post, PostIf::FewerWait(MAX_WAITING)).await?;
-    if posted == Posted::Refused {
-        return Err(ApiError::too_many("Too many changes wait for this thread. Try again.").retry_after(1));
+    let full = || {
+        let text = "Too many changes of files wait in your threads. Reply to their questions, or wait.";
+        Err(ApiError::too_many(text).retry_after(1))
+    };
+    if app.threads.posts(&thread.owner).await?.changes >= MAX_WAITING {
+        return full();
     }
-    app.posted.notify_one();
+    let post = Post::Change { id: uuid::Uuid::now_v7().simple().to_string(), change };
+    // Others may have posted since.
+    let most = PostIf::FewerWait(MAX_WAITING + app.limits.waiting_posts);
+    if app.inbox_of(&thread.owner).post_if(&thread.id, &post, most).await? == Posted::Refused {
+        return full();
+    }
+    app.tell_posted(&thread.id);
     Ok(())
 }
 

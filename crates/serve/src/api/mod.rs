@@ -11,6 +11,7 @@ mod log;
 mod own_skills;
 mod page_of;
 mod questions;
+mod queue;
 mod skills;
 mod threads;
 mod turns;
@@ -84,6 +85,9 @@ pub(crate) fn router(app: &Arc<App>) -> (Router<Arc<App>>, utoipa::openapi::Open
         .routes(routes!(accounts::change_user))
         .routes(routes!(accounts::add_login))
         .routes(routes!(accounts::audit))
+        .routes(routes!(queue::list))
+        .routes(routes!(queue::retry))
+        .routes(routes!(queue::drop_work))
         .routes(routes!(agents::list))
         .routes(routes!(threads::list, threads::create))
         .routes(routes!(threads::read, threads::change, threads::delete))

@@ -18,6 +18,7 @@ use super::threads::owned;
 use super::{ApiError, ApiJson, ApiPath};
 use crate::app::App;
 use crate::auth::{Caller, Writer};
+use crate::queue::CANNOT_GO_ON;
 
 /// The longest message, in bytes.
 const MAX_TEXT: usize = 256 << 10;
@@ -145,6 +146,8 @@ pub(crate) enum Unsaid {
     InTurn,
     /// A question of the turn in progress waits for a reply.
     Asks,
+    /// The thread is a dead letter.
+    Dead,
     /// Another error.
     Other(ApiError),
 }
@@ -161,6 +164,7 @@ impl Unsaid {
         match self {
             Self::InTurn => ApiError::conflict(format!("A turn is in progress. {in_turn}")),
             Self::Asks => ApiError::conflict(format!("A question waits for a reply. {asks}")),
+            Self::Dead => ApiError::conflict(CANNOT_GO_ON),
             Self::Other(error) => error,
         }
     }
@@ -199,7 +203,7 @@ pub(crate) async fn say(
 /// Refuses a post if too many wait in all threads of the user.
 async fn check_room(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
     let most = app.limits.waiting_posts_per_user;
-    if app.threads.posts(&thread.owner).await? >= most {
+    if app.threads.posts(&thread.owner).await?.messages >= most {
         return Err(ApiError::too_many(format!("At most {most} messages can wait in all your threads.")));
     }
     Ok(())
@@ -223,6 +227,9 @@ async fn post_at_rest(app: &App, thread: &OwnedThread, post: &Post, id: &str) ->
         if posted != Posted::Refused {
             app.tell_posted(&thread.id);
             return Ok(());
+        }
+        if app.queue.state(&thread.id).await? == QueueState::Dead {
+            return Err(Unsaid::Dead);
         }
         // A worker may only look at the thread.
         if is_in_turn || begun.elapsed() > PATIENCE {
@@ -261,7 +268,7 @@ pub(super) async fn post_one_more(app: &App, thread: &OwnedThread, post: &Post) 
     Ok(())
 }
 
-/// Ends the turn in progress, whatever it waits for.
+/// Ends the turn in progress, whatever it waits for. A dead thread goes on with what waits after it.
 #[utoipa::path(post, path = "/threads/{thread}/cancel", tag = "turns", params(("thread" = String, Path)), responses((status = 202), (status = 409, description = "No turn is in progress", body = super::error::ApiErrorBody)))]
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
@@ -269,9 +276,19 @@ pub(super) async fn cancel(
     ApiPath(id): ApiPath<String>,
 ) -> Result<StatusCode, ApiError> {
     let thread = owned(&app, &caller, &id).await?;
-    let turn = app.look_at(&thread, |replay| replay.turn).await?;
-    let turn = turn.ok_or_else(|| ApiError::conflict("No turn is in progress."))?;
-    app.inbox_of(&thread.owner).post(&thread.id, &Post::Cancel { turn }).await?;
+    let end = match app.look_at(&thread, |replay| replay.turn).await? {
+        Some(turn) => Post::Cancel { turn },
+        // No worker could begin the turn. This lets them take the thread again.
+        None if app.queue.state(&thread.id).await? == QueueState::Dead => {
+            Post::End { id: uuid::Uuid::now_v7().simple().to_string() }
+        }
+        None => return Err(ApiError::conflict("No turn is in progress.")),
+    };
+    let inbox = app.inbox_of(&thread.owner);
+    if inbox.post(&thread.id, &end).await? == Posted::Known {
+        // A cancelled turn that no worker could end is worth another attempt.
+        inbox.retry(&thread.id).await?;
+    }
     app.tell_posted(&thread.id);
     Ok(StatusCode::ACCEPTED)
 }

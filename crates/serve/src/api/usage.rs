@@ -6,8 +6,9 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use prowess_agent::Usage;
+use prowess_agent::middleware::{Counting, WindowUse};
 use prowess_agent::model::ModelUsage;
-use prowess_store::serve::{DailyLimits, UsageSum};
+use prowess_store::serve::{DailyLimits, OwnedThread, UsageSum};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -54,10 +55,9 @@ pub(super) async fn context(
     Reader(caller): Reader,
     ApiPath(id): ApiPath<String>,
 ) -> Result<Json<ContextView>, ApiError> {
-    use prowess_agent::middleware::Counting;
     let thread = owned(&app, &caller, &id).await?;
     let last = app.look_at(&thread, |replay| replay.last).await?;
-    let mut used = app.window(&thread.id, last);
+    let mut used = window_use(&app, &thread, last).await?;
     if used.is_none() && last > 0 {
         // A worker counts when it has looked at the thread.
         app.inbox_of(&thread.owner).wake(&thread.id).await?;
@@ -66,7 +66,7 @@ pub(super) async fn context(
         while used.is_none() && begun.elapsed() < PATIENCE {
             tokio::time::sleep(Duration::from_millis(50)).await;
             let last = app.look_at(&thread, |replay| replay.last).await?;
-            used = app.window(&thread.id, last);
+            used = window_use(&app, &thread, last).await?;
         }
     }
     let used = match used {
@@ -91,6 +91,12 @@ pub(super) async fn context(
         counted,
         parts: parts.collect(),
     }))
+}
+
+/// What fills the window of a thread with so many events, if a worker has counted it.
+async fn window_use(app: &App, thread: &OwnedThread, events: u64) -> Result<Option<WindowUse>, ApiError> {
+    let used = app.threads.window_use(&thread.owner, &thread.id, events).await?;
+    Ok(used.and_then(|used| serde_json::from_value(used).ok()))
 }
 
 /// What a thread took.

@@ -1,10 +1,11 @@
 //! The public forms of what a server shows: events, messages, questions and threads. The stored forms may change, and have
-//! paths of the server; these stay, and have none.
+//! paths of the server; these stay, and have none. Only the problems in the queue, which administrators see, may name some.
 
 mod event;
 mod message;
 mod places;
 mod question;
+mod queue;
 mod replay;
 mod thread;
 
@@ -13,6 +14,7 @@ pub use self::event::{ChangesView, EventView, LoggedEvent, UsageView};
 pub use self::message::{CallView, MessageRole, MessageView};
 pub use self::places::Places;
 pub use self::question::{DetailView, QuestionView};
+pub use self::queue::{QueueNumbersView, QueueView, QueuedThreadState, QueuedThreadView};
 pub(crate) use self::replay::{Asked, Replay};
 pub use self::thread::{LoadedSkillView, ThreadStatus, ThreadView, TodoView};
 

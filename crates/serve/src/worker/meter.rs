@@ -24,7 +24,7 @@ pub(super) struct Meter {
     paid: Notify,
     is_unpriced: AtomicBool,
     log: Mutex<Log>,
-    /// Whether a sub-agent's model responded.
+    /// Whether a model or a tool of a sub-agent answered.
     has_progressed: AtomicBool,
 }
 
@@ -81,6 +81,11 @@ impl Meter {
     /// Whether a sub-agent made progress since the last time.
     pub(super) fn take_progress(&self) -> bool {
         self.has_progressed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes that a sub-agent made progress.
+    pub(super) fn note_progress(&self) {
+        self.has_progressed.store(true, Ordering::Relaxed);
     }
 
     /// Notes a payment.
@@ -156,9 +161,13 @@ impl Watcher for Meter {
         if let ThreadUpdate::Stored(event) = update {
             self.note_event(event);
         }
+        if let ThreadUpdate::SubAgentTool(..) = update {
+            self.note_progress();
+        }
         if let ThreadUpdate::Paid { event, spent } = update {
-            let is_own = event.is_none_or(|(thread, _)| thread == self.live.thread());
-            self.has_progressed.fetch_or(!is_own, Ordering::Relaxed);
+            if event.is_some_and(|(thread, _)| thread != self.live.thread()) {
+                self.note_progress();
+            }
             let event = event.map(|(thread, number)| (thread.clone(), number));
             self.pay(Payment { event, spent: spent.clone() });
         }

@@ -13,7 +13,8 @@ use futures_util::FutureExt as _;
 use prowess_agent::AgentError;
 use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError};
 use prowess_agent::thread::ThreadError;
-use prowess_base::text::escaped_start;
+use prowess_base::text::{cut, escape_unprintable};
+use prowess_store::DatabaseError;
 use prowess_store::serve::{AccountError, OwnedThreadError};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -23,6 +24,7 @@ use self::work::Work;
 use crate::agents::BoxError;
 use crate::app::App;
 use crate::live::{LiveThread, Piece};
+use crate::queue::CANNOT_GO_ON;
 use crate::replays::ReadError;
 
 /// How often a worker looks for posts and queued threads if no signals of other processes arrive.
@@ -32,13 +34,17 @@ const CALM_LOOK: Duration = Duration::from_secs(1);
 /// How long a thread waits after its worker failed, times the number of attempts, up to a minute.
 const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// How long a thread waits whose worker lost the database, or that another program uses.
+/// How long a thread waits whose worker lost the database, times the number of attempts, up to some seconds.
 const SOON: Duration = Duration::from_millis(500);
+const LONGEST_SOON: Duration = Duration::from_secs(5);
 /// The same if what a middleware needs is away, such as the object store. Each attempt waits twice as long as the one before, up to
 /// this.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How long it may take to give threads back when the server stops.
 const HAND_OVER: Duration = Duration::from_secs(3);
+
+/// The most characters of a reason why an attempt failed.
+const MAX_PROBLEM: usize = 500;
 
 /// Works until the server stops. Then it lets its threads rest for a while.
 pub(crate) async fn run(app: Arc<App>) {
@@ -106,7 +112,7 @@ async fn work(app: &App, claim: Claim) {
         app.metrics.takeovers.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(thread = %claim.thread(), "Took over a thread whose worker vanished");
     }
-    live.work(true);
+    live.work(claim.lease.epoch);
     live.tell(Piece::Status);
     app.metrics.working.fetch_add(1, Ordering::Relaxed);
     let mut hands_over = app.hands_over.subscribe();
@@ -120,28 +126,43 @@ async fn work(app: &App, claim: Claim) {
     app.metrics.worked.fetch_add(1, Ordering::Relaxed);
     let is_failure = matches!(&worked, Err(error) if !matches!(error, WorkError::HandedOver));
     app.metrics.failed.fetch_add(is_failure.into(), Ordering::Relaxed);
-    if let Err(error) = worked {
-        live.restart();
-        give_up(app, &claim, &live, &error).await;
+    match worked {
+        Ok(()) => {}
+        Err(error) if error.is_lost() => {
+            app.metrics.leases_lost.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(thread = %claim.thread(), "Another worker took over the thread");
+            // The claim may have ended before another worker has it. Its lease must not keep that worker waiting.
+            if let Err(error) = app.let_go(&claim).await {
+                tracing::debug!(thread = %claim.thread(), %error, "Could not end a lease");
+            }
+            live.lose(claim.lease.epoch);
+            return;
+        }
+        Err(error) => {
+            live.restart();
+            give_up(app, &claim, &live, &error).await;
+        }
     }
     live.tell(Piece::Status);
-    live.work(false);
+    live.rest(claim.lease.epoch);
+    // A place is free, also for threads of this user, and for workers of other processes.
+    app.posted.notify_one();
 }
 
 /// Ends a claim after the work broke off: another attempt follows, unless there were too many.
 async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError) {
     let thread = claim.thread();
     let ended = match error {
-        error if error.is_lost() => {
-            app.metrics.leases_lost.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%thread, "Another worker took over the thread");
-            return;
+        WorkError::HandedOver => {
+            let given = app.queue.give_back(claim, Duration::ZERO).await;
+            app.tell_posted(thread);
+            given.map(|()| Failed::Again)
         }
-        WorkError::HandedOver => app.queue.give_back(claim, Duration::ZERO).await.map(|()| Failed::Again),
         // That is not the thread's fault.
         error if error.passes() => {
-            tracing::warn!(%thread, %error, "Could not reach the database");
-            app.queue.give_back(claim, SOON).await.map(|()| Failed::Again)
+            tracing::warn!(%thread, %error, "Could not use the database");
+            let delay = (SOON * claim.attempt.min(100)).min(LONGEST_SOON);
+            app.queue.give_back(claim, delay).await.map(|()| Failed::Again)
         }
         // Neither is that. A post of the thread's owner wakes it before.
         error if error.waits() => {
@@ -154,16 +175,15 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             app.queue.give_back(claim, delay).await.map(|()| Failed::Again)
         }
         error => {
-            tracing::error!(%thread, %error, attempt = claim.attempt, "Could not work on the thread");
+            let problem = with_causes(error);
+            tracing::error!(%thread, error = problem, attempt = claim.attempt, "Could not work on the thread");
             let delay = (RETRY * claim.attempt.min(100)).min(LONGEST_RETRY);
-            let problem = escaped_start(&error.to_string());
+            let problem = escape_unprintable(&cut(&problem, MAX_PROBLEM));
             let failed = app.queue.fail(claim, delay, &problem).await;
             live.tell(Piece::Notice(match failed {
                 Ok(Failed::Dead) => {
                     app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
-                    "The server cannot continue this turn; its log says why. Cancel the turn to go on, or ask an \
-                     administrator to try again."
-                        .to_owned()
+                    CANNOT_GO_ON.to_owned()
                 }
                 _ => "The server could not continue this thread, and tries again.".to_owned(),
             }));
@@ -173,6 +193,14 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
     if let Err(error) = ended {
         tracing::error!(%thread, %error, "Could not give the thread back");
     }
+}
+
+/// An error with its causes. Many errors end with the text of their cause, which is not said twice.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.map(ToString::to_string).fold(error.to_string(), |told, cause| {
+        if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
+    })
 }
 
 /// How long a thread waits that so many attempts could not go on with.
@@ -232,15 +260,10 @@ impl WorkError {
         matches!(self, Self::Agent(AgentError::Middleware { source, .. }) if source.passes())
     }
 
-    /// Whether it is about a database that may answer again soon.
+    /// Whether it is not about this thread, so that another attempt may succeed.
     fn passes(&self) -> bool {
-        matches!(
-            self,
-            Self::Queue(QueueError::Store { .. })
-                | Self::Agent(AgentError::Thread(ThreadError::Store { .. }))
-                | Self::Store(_)
-                | Self::Account(_)
-        )
+        matches!(self, Self::HandedOver | Self::Agent(AgentError::Reopen))
+            || DatabaseError::of(self).is_some_and(DatabaseError::may_pass)
     }
 }
 
@@ -248,10 +271,22 @@ impl WorkError {
 mod tests {
     use super::*;
 
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot create /a")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn a_reason_has_its_causes_once() {
+        let error =
+            |cause: &str| WorkError::Program(Box::new(Outer(std::io::Error::other(cause.to_owned()))));
+        assert_eq!(with_causes(&error("the disk is full")), "cannot create /a: the disk is full");
+        assert_eq!(with_causes(&error("create /a")), "cannot create /a");
+        assert_eq!(with_causes(&WorkError::Panicked), "the worker crashed");
+    }
+
     #[test]
     fn attempts_wait_longer_and_longer() {
-        let waits: Vec<u64> =
-            [0, 1, 2, 3, 7, u32::MAX].map(|attempt| wait(attempt).as_millis() as u64).into();
+        let waits: Vec<u128> = [0, 1, 2, 3, 7, u32::MAX].map(|attempt| wait(attempt).as_millis()).into();
         assert_eq!(waits, [500, 500, 1000, 2000, 30_000, 30_000]);
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn summary_of(replay: &Replay, tokens: u64, cost: Option<String>) -> 
     let text = searched(replay.texts());
     let questions = replay.questions();
     let waiting = questions.iter().filter_map(|question| serde_json::to_value(question).ok()).collect();
-    Summary { waiting, tokens, cost, text, events: replay.last }
+    Summary { waiting, tokens, cost, text, window_use: None, events: replay.last }
 }
 
 /// What searches look in: the beginning and the end of the conversation.

@@ -364,8 +364,11 @@ impl<'a> Work<'a> {
     /// is due.
     async fn look(&self, own: Option<u64>, is_due: bool) -> Result<Option<End>, WorkError> {
         let paid = self.note_usage().await?;
-        if self.meter.take_progress() {
-            self.app.queue.progressed(self.claim).await?;
+        if self.meter.take_progress()
+            && let Err(error) = self.app.queue.progressed(self.claim).await
+        {
+            self.meter.note_progress();
+            return Err(error.into());
         }
         let cancel = Post::Cancel { turn: self.meter.turn().unwrap_or_default() }.key();
         let look = self.app.threads.look(&self.owned.owner, self.claim, &cancel).await?;
@@ -440,17 +443,15 @@ impl<'a> Work<'a> {
         let cost = self.app.agents.cost(spent).map(|cost| cost.text);
         let tokens = spent.total().total();
         let look = |replay: &Replay| (summary_of(replay, tokens, cost), first_words(replay));
-        let (summary, first) = self.app.look_at(owned, look).await?;
+        let (mut summary, first) = self.app.look_at(owned, look).await?;
+        let used = Summarisation::window_use(thread, false).await.ok();
+        summary.window_use = used.and_then(|used| serde_json::to_value(used).ok());
         self.app.threads.summarise(self.thread(), &summary).await?;
         if owned.title.is_empty()
             && let Some(first) = first
         {
             // A person may have renamed it while the agent worked.
             self.app.threads.give_title(&owned.owner, self.thread(), &title_of(&first)).await?;
-        }
-        let used = Summarisation::window_use(thread, false).await;
-        if let Ok(used) = used {
-            self.app.note_window(self.thread(), summary.events, &used);
         }
         Ok(())
     }
@@ -472,6 +473,9 @@ impl<'a> Work<'a> {
                     if stored.number > counted
                         && let Some(spent) = stored.event.own_spent()
                     {
+                        if thread != *self.thread() {
+                            self.meter.note_progress();
+                        }
                         let event = Some((thread.clone(), stored.number));
                         self.meter.pay(Payment { event, spent: spent.into_owned() });
                     }

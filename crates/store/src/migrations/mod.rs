@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("10.sql"),
     include_str!("11.sql"),
     include_str!("12.sql"),
+    include_str!("13.sql"),
 ];
 
 /// The database that SQL is for.

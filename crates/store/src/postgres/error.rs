@@ -24,8 +24,8 @@ pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
     match code.code() {
         // No space on the disk or in memory.
         "53100" | "53200" => DatabaseError::Full { place: owned, source: source() },
-        // Others hold a lock.
-        "55P03" => DatabaseError::Busy { place: owned, seconds: LOCK_TIMEOUT.as_secs() },
+        // Others hold a lock, or wait for a lock of this one.
+        "55P03" | "40P01" | "40001" => DatabaseError::Busy { place: owned, seconds: LOCK_TIMEOUT.as_secs() },
         // The statement took longer than it may.
         "57014" => DatabaseError::TimedOut { place: owned },
         // The transaction was idle for too long, and the server closed the connection.
@@ -43,8 +43,8 @@ pub(super) fn database_error(place: &str, error: Error) -> DatabaseError {
             Some("23") => DatabaseError::damaged(place, message_of(&error)),
             // The role or its password.
             Some("28") => DatabaseError::Refused { place: owned, source: source() },
-            // The connection was lost, or closed by the server.
-            Some("08" | "57") => DatabaseError::Unreachable { place: owned, source: source() },
+            // The connection was lost, or closed by the server, or the server has no more of them.
+            Some("08" | "57" | "53") => DatabaseError::Unreachable { place: owned, source: source() },
             _ => DatabaseError::failed(place, "run a statement", message_of(&error)),
         },
     }

@@ -48,7 +48,7 @@ pub use self::own_skills::{
 };
 pub use self::processes::{NewProcess, ProcessInfo, ProcessOrders, Processes};
 pub use self::scopes::{Scope, ScopeError, Scopes};
-pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary, WorkerLook};
+pub use self::threads::{OwnedThread, OwnedThreadError, OwnedThreads, Summary, WaitingPosts, WorkerLook};
 pub use self::usage::{Usage, UsageSum};
 
 use std::borrow::Cow;

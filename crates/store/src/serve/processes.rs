@@ -22,7 +22,7 @@ use crate::sql::serve as sql;
 /// processes.seen(&worker).await?;
 /// assert_eq!(processes.list(Duration::from_secs(60)).await?[0].host, "mars");
 ///
-/// assert_eq!(processes.drain(Some("mars")).await?, 1);
+/// assert_eq!(processes.drain(Some("mars"), Duration::from_secs(60)).await?, 1);
 /// assert!(processes.seen(&worker).await?.drains);
 /// processes.gone(&worker.id).await?;
 /// assert!(processes.list(Duration::from_secs(60)).await?.is_empty());
@@ -124,15 +124,17 @@ impl Processes {
         rows.iter().map(process).collect()
     }
 
-    /// Orders the processes of a host, or all, to hand their threads over and stop. Returns how many there are.
+    /// Orders the processes of a host, or all, that were seen in this time, to hand their threads over and stop. Returns how many
+    /// there are.
     ///
     /// # Errors
     ///
     /// The database failed.
-    pub async fn drain(&self, host: Option<&str>) -> Result<usize, DatabaseError> {
+    pub async fn drain(&self, host: Option<&str>, within: Duration) -> Result<usize, DatabaseError> {
+        let within: Cell = micros(within).into();
         let statement = match host {
-            Some(host) => Statement::new(sql::DRAIN_HOST, [host.as_bytes().into()]),
-            None => Statement::new(sql::DRAIN, []),
+            Some(host) => Statement::new(sql::DRAIN_HOST, [within, host.as_bytes().into()]),
+            None => Statement::new(sql::DRAIN, [within]),
         };
         let rows = self.0.transact(vec![statement]).await?.unwrap_or_default();
         Ok(rows.iter().map(Vec::len).sum())

@@ -16,6 +16,8 @@ use crate::event::{MAX_DEPTH, json, signed};
 use crate::rows::{Cell, Row, Statement, first};
 use crate::sql::{self, queue, serve};
 
+/// How the JSON of a change of a middleware's state begins.
+const CHANGE: &[u8] = br#"{"post":"change""#;
 /// How many characters of a search count.
 const MAX_SEARCH: usize = 500;
 /// How long a search may take.
@@ -52,8 +54,19 @@ pub struct Summary {
     pub cost: Option<String>,
     /// What a search looks in: the first [`OwnedThreads::SEARCHED_BYTES`] count.
     pub text: String,
+    /// What fills the context window after these events, in the form in which a server keeps it. `None` leaves what is stored.
+    pub window_use: Option<Value>,
     /// How many events it covers. A summary of fewer events than the stored one is late, and dropped.
     pub events: u64,
+}
+
+/// What waits in the threads of a user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitingPosts {
+    /// Messages, replies and wishes to cancel.
+    pub messages: u64,
+    /// Changes of files.
+    pub changes: u64,
 }
 
 /// What a worker must know from time to time.
@@ -145,6 +158,7 @@ fn owned(row: &Row) -> Result<OwnedThread, DatabaseError> {
             tokens: row.count(8)?,
             cost: row.maybe_text(9)?,
             text: String::new(),
+            window_use: None,
             events: row.count(6)?,
         },
     })
@@ -279,7 +293,7 @@ impl OwnedThreads {
         rows.first().map_or(Ok(0), |row| row.count(0)).map_err(failed)
     }
 
-    /// A thread, with its owner. Only workers may call it: it does not check who asks.
+    /// A thread, with its owner. Only workers and administrators may call it: it does not check who asks.
     ///
     /// # Errors
     ///
@@ -335,16 +349,22 @@ impl OwnedThreads {
         Ok((threads, next))
     }
 
-    /// How many posts wait in the threads of a user, with those that workers work on.
+    /// What waits in the threads of a user, with what workers work on.
     ///
     /// # Errors
     ///
     /// The database failed.
-    pub async fn posts(&self, owner: &str) -> Result<u64, OwnedThreadError> {
+    pub async fn posts(&self, owner: &str) -> Result<WaitingPosts, OwnedThreadError> {
         let failed = failed("count posts");
+        let values: [Cell; 2] = [id(owner), CHANGE.to_vec().into()];
         let rows =
-            self.of(owner).query_briefly(Statement::new(serve::POSTS, [id(owner)])).await.map_err(&failed)?;
-        rows.first().map_or(Ok(0), |row| row.count(0)).map_err(failed)
+            self.of(owner).query_briefly(Statement::new(serve::POSTS, values)).await.map_err(&failed)?;
+        let Some(row) = rows.first() else { return Ok(WaitingPosts::default()) };
+        let read = || {
+            let (all, changes) = (row.count(0)?, row.count(1)?);
+            Ok(WaitingPosts { messages: all - changes.min(all), changes })
+        };
+        read().map_err(failed)
     }
 
     /// The threads of a user with open questions, last change first.
@@ -399,7 +419,9 @@ impl OwnedThreads {
     pub async fn summarise(&self, thread: &ThreadId, summary: &Summary) -> Result<(), OwnedThreadError> {
         const ACTION: &str = "summarise a thread";
         let questions = json(&summary.waiting, MAX_DEPTH).map_err(failed(ACTION))?;
-        let values: [Cell; 7] = [
+        let window_use = summary.window_use.as_ref().map(|used| json(&(summary.events, used), MAX_DEPTH));
+        let window_use = window_use.transpose().map_err(failed(ACTION))?;
+        let values: [Cell; 8] = [
             thread.as_str().into(),
             signed(summary.events).into(),
             signed(summary.waiting.len() as u64).into(),
@@ -407,9 +429,32 @@ impl OwnedThreads {
             signed(summary.tokens).into(),
             Cell::Text(summary.cost.clone()),
             found_text(&summary.text).as_str().into(),
+            Cell::Bytes(window_use),
         ];
         let done = self.of_owner(thread).transact(vec![Statement::new(serve::SUMMARISE, values)]).await;
         done.map(drop).map_err(failed(ACTION))
+    }
+
+    /// What fills the context window of a user's thread, if that is stored for a log of so many events.
+    ///
+    /// # Errors
+    ///
+    /// The database failed.
+    pub async fn window_use(
+        &self,
+        owner: &str,
+        thread: &ThreadId,
+        events: u64,
+    ) -> Result<Option<Value>, OwnedThreadError> {
+        let failed = failed("read the use of the window");
+        let values: [Cell; 2] = [id(owner), thread.as_str().into()];
+        let rows = self.of(owner).query_briefly(Statement::new(serve::WINDOW_USE, values)).await;
+        let rows = rows.map_err(&failed)?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let stored = row.bytes(0).map_err(&failed)?;
+        // An older or a newer process may store another form.
+        let stored: Option<(u64, Value)> = serde_json::from_slice(&stored).ok();
+        Ok(stored.filter(|(about, _)| *about == events).map(|(_, used)| used))
     }
 
     /// Deletes a thread of a user, with its events and its posts. Returns whether the user had it.
@@ -547,6 +592,16 @@ impl OwnedThreads {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_json_of_a_change_is_known_by_its_beginning() {
+        let change = prowess_agent::thread_state::StateChange {
+            owner: "m".to_owned(),
+            delta: serde_json::Value::Null,
+        };
+        let change = prowess_agent::queue::Post::Change { id: "1".to_owned(), change };
+        assert!(serde_json::to_vec(&change).unwrap().starts_with(CHANGE));
+    }
 
     #[test]
     fn a_search_looks_for_small_letters() {

@@ -287,8 +287,11 @@ pub(crate) const SEARCH: &str = concat!(
 );
 
 /// How many posts wait in the threads of a user. SQLite keeps the order of the join: few posts wait.
+///
+/// Returns how many there are, and how many of them begin with `?2`.
 pub(crate) const POSTS: &str = "\
-SELECT COUNT(*) FROM prowess_inbox AS inbox CROSS JOIN prowess_owned_threads AS owned
+SELECT COUNT(*), COUNT(CASE WHEN substr(inbox.body, 1, length(?2)) = ?2 THEN 1 END)
+FROM prowess_inbox AS inbox CROSS JOIN prowess_owned_threads AS owned
 WHERE inbox.body IS NOT NULL AND owned.thread = inbox.thread AND owned.owner = ?1";
 
 /// The threads of a user with open questions, last change first.
@@ -311,8 +314,12 @@ WHERE owner = ?1 AND thread = ?2 AND found_title = ''";
 pub(crate) const SUMMARISE: &str = "\
 UPDATE prowess_owned_threads SET
     events = ?2, waiting = ?3, questions = ?4, tokens = ?5, cost = ?6, found_text = ?7,
+    window_use = COALESCE(?8, window_use),
     changed = CASE WHEN changed < prowess_now() THEN prowess_now() ELSE changed END
 WHERE thread = ?1 AND events <= ?2";
+
+/// What fills the context window of a thread.
+pub(crate) const WINDOW_USE: &str = "SELECT window_use FROM prowess_owned_threads WHERE owner = ?1 AND thread = ?2 AND window_use IS NOT NULL";
 
 /// Whether a thread has no events and no lease.
 pub(crate) const IS_GONE: &str = "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM prowess_threads WHERE id = ?1)";
@@ -444,8 +451,8 @@ WHERE seen > prowess_now() - ?1 ORDER BY started, id";
 
 /// Orders all processes to stop.
 pub(crate) const DRAIN: &str =
-    "UPDATE prowess_processes SET drains = 1 WHERE seen > prowess_now() - 60000000 RETURNING id";
+    "UPDATE prowess_processes SET drains = 1 WHERE seen > prowess_now() - ?1 RETURNING id";
 
 /// The same for the processes of a host.
 pub(crate) const DRAIN_HOST: &str = "\
-UPDATE prowess_processes SET drains = 1 WHERE host = ?1 AND seen > prowess_now() - 60000000 RETURNING id";
+UPDATE prowess_processes SET drains = 1 WHERE seen > prowess_now() - ?1 AND host = ?2 RETURNING id";

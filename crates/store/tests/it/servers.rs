@@ -42,7 +42,7 @@ async fn a_newer_one_is_refused() {
     direct.batch_execute("UPDATE prowess_schema SET works_with = 99").await.unwrap();
     assert!(matches!(older.check_tables().await, Err(DatabaseError::Newer { found: 99, .. })));
     let refused = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 12, .. }), "{refused:?}");
+    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 13, .. }), "{refused:?}");
     assert!(refused.to_string().contains("use a newer prowess"), "{refused}");
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct ServerPlace {
 
 /// What a server notes in its directory for commands such as `prowess serve login`. It has no secret.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
-pub(super) struct ServerNotes {
+pub(crate) struct ServerNotes {
     /// The address of the server, as browsers reach it.
     pub(super) url: String,
     /// Where its database is.
@@ -97,15 +97,15 @@ pub(super) async fn first_user(accounts: &Accounts) -> Result<Option<String>> {
 }
 
 impl ServerPlace {
-    /// A command of `prowess serve` about this server, as somebody can type it.
-    pub(super) fn command(&self, words: &str) -> String {
+    /// A command about this server, as somebody can type it.
+    pub(crate) fn command(&self, words: &str) -> String {
         let data = self.data.as_deref().map(|data| directory_option("--data", data)).unwrap_or_default();
         let (database, also) = match self.database.hint() {
             DatabaseHint::Nothing => (String::new(), ""),
             DatabaseHint::Option(option) => (option, ""),
             DatabaseHint::Secret => (String::new(), " with the same --database"),
         };
-        format!("`prowess serve {words}{data}{database}`{also}")
+        format!("`prowess {words}{data}{database}`{also}")
     }
 
     fn path(&self) -> Result<PathBuf> {
@@ -137,7 +137,7 @@ impl ServerPlace {
     /// Opens the database of a server that was started before, and returns it with the notes in the directory. It makes no new
     /// file: users in it would never reach the server. In PostgreSQL it makes the tables, as the role that owns them must do
     /// for a server whose role cannot.
-    pub(super) async fn open_existing(&self) -> Result<(Database, Option<ServerNotes>)> {
+    pub(crate) async fn open_existing(&self) -> Result<(Database, Option<ServerNotes>)> {
         let directory = self.path()?;
         let shown = quote_if_needed(&printable(&directory.to_string_lossy()));
         let is_there = directory.symlink_metadata().is_ok();

@@ -93,19 +93,22 @@ impl RunningProcess {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             files: files(directory, object_store)?,
         };
-        let others = processes.list(GONE).await.map_err(|error| anyhow!("{error}"))?;
-        // All who use a file share its directory.
-        let is_postgres = !matches!(database, Database::Sqlite(_));
+        let told = |error: DatabaseError| anyhow!("{error}");
+        // First its own word, and then a look: of two that start together, one sees the other.
+        processes.seen(&own).await.map_err(told)?;
+        let others = processes.list(GONE).await.map_err(told)?;
         let keeps_elsewhere = |other: &&ProcessInfo| other.files != own.files && !other.drains && runs(other);
-        let elsewhere = others.iter().find(keeps_elsewhere).filter(|_| is_postgres);
-        if let Some(other) = elsewhere {
-            bail!(
+        // The list begins with the first one.
+        let earlier = others.iter().take_while(|other| other.id != own.id);
+        if let Some(other) = earlier.clone().find(keeps_elsewhere) {
+            let problem = anyhow!(
                 "the {} keeps files elsewhere: start all processes of a database with the same --files s3://BUCKET, or on one machine \
                  with the same --data",
                 name(other)
             );
+            processes.gone(&own.id).await.map_err(told)?;
+            return Err(problem);
         }
-        processes.seen(&own).await.map_err(|error| anyhow!("{error}"))?;
         Ok(Self { processes, database: database.clone(), own })
     }
 
@@ -157,11 +160,15 @@ fn name(process: &ProcessInfo) -> String {
     format!("process {pid} on {host} with the role `{role}`")
 }
 
+fn counted(number: usize, one: &str, more: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
 /// Orders the processes of a host, or all, to hand their threads over, and waits until they are gone.
 pub(super) async fn drain(database: &Database, host: Option<&str>) -> Result<String> {
     let processes = database.processes();
     let told = |error: DatabaseError| anyhow!("{error}");
-    let ordered = processes.drain(host).await.map_err(told)?;
+    let ordered = processes.drain(host, GONE).await.map_err(told)?;
     let place = host.map(|host| format!(" on {}", printable(host))).unwrap_or_default();
     if ordered == 0 {
         return Ok(format!("no process of this server runs{place}"));
@@ -171,8 +178,18 @@ pub(super) async fn drain(database: &Database, host: Option<&str>) -> Result<Str
         let left = processes.list(GONE).await.map_err(told)?;
         let left: Vec<_> = left.iter().filter(|process| process.drains).collect();
         let Some(first) = left.first() else {
-            let processes = if ordered == 1 { "process" } else { "processes" };
-            return Ok(format!("{ordered} {processes}{place} handed over all threads"));
+            // Who said farewell is in no list.
+            let silent = processes.list(GONE + 2 * PATIENCE).await.map_err(told)?;
+            let silent = silent.iter().filter(|process| process.drains).count();
+            let stopped = counted(ordered.saturating_sub(silent), "process", "processes");
+            let ended = format!("{stopped}{place} handed over all threads");
+            if silent == 0 {
+                return Ok(ended);
+            }
+            let silent = counted(silent, "does", "do");
+            return Ok(format!(
+                "{ended}; {silent} not answer: others take their threads when the leases end"
+            ));
         };
         if begun.elapsed() > PATIENCE {
             bail!("{} of {ordered} processes still run, such as the {}", left.len(), name(first));

@@ -2,13 +2,24 @@
 
 use std::io::Read as _;
 
+use serde_json::{Value, json};
+
 /// The accounts of the system.
 const ACCOUNTS: &str = "/etc/passwd";
 /// How many bytes of them are read.
 const MAX_ACCOUNTS: u64 = 4 << 20;
 
+/// An entry of the audit log with who did it on the command line.
+pub(crate) fn noted(mut detail: Value) -> Value {
+    detail["system_user"] = json!(name());
+    if let Some(before) = before_sudo() {
+        detail["sudo_user"] = json!(before);
+    }
+    detail
+}
+
 /// The name of the user who runs this process, or the number if it has none.
-pub(super) fn name() -> String {
+fn name() -> String {
     let number = rustix::process::getuid().as_raw();
     let mut text = String::new();
     let read =
@@ -18,7 +29,7 @@ pub(super) fn name() -> String {
 }
 
 /// Who called sudo to become this user, as sudo says.
-pub(super) fn before_sudo() -> Option<String> {
+fn before_sudo() -> Option<String> {
     std::env::var("SUDO_USER").ok().filter(|name| !name.is_empty())
 }
 

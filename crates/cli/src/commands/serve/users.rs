@@ -246,7 +246,7 @@ async fn user(
             let user = accounts.add_user(name, *admin).await?;
             let detail = json!({"name": user.name, "is_admin": user.is_admin});
             note(audit, "add user", &user, detail).await?;
-            let login = place.command(&format!("login {}", quote_if_needed(&user.name)));
+            let login = place.command(&format!("serve login {}", quote_if_needed(&user.name)));
             writeln!(terminal, "added `{}`; {login} prints a link to sign in", user.name)?;
         }
         UserCommand::List { json: true } => {
@@ -287,7 +287,7 @@ async fn user(
                 accounts.remove_identity(&user.id, &link.id).await?;
             }
             note(audit, "remove user", &user, json!({"name": user.name})).await?;
-            let enable = place.command(&format!("user enable {}", quote_if_needed(&user.name)));
+            let enable = place.command(&format!("serve user enable {}", quote_if_needed(&user.name)));
             writeln!(
                 terminal,
                 "removed `{}`: the tokens, sessions and links are gone. The threads and files stay, and nobody else sees them. \
@@ -339,7 +339,7 @@ async fn user(
             let user = found(place, accounts, name).await?;
             if !accounts.remove_identity(&user.id, link).await? {
                 let word = quote_if_needed(&user.name);
-                let links = place.command(&format!("user links {word}"));
+                let links = place.command(&format!("serve user links {word}"));
                 bail!("`{}` has no link with this id; {links} shows them", printable(&user.name));
             }
             note(audit, "unlink identity", &user, json!({"link": link})).await?;
@@ -438,7 +438,7 @@ async fn token(
         TokenCommand::Revoke { user, token } => {
             let user = found(place, accounts, user).await?;
             if !accounts.revoke(&user.id, token).await? {
-                let list = place.command(&format!("token list {}", quote_if_needed(&user.name)));
+                let list = place.command(&format!("serve token list {}", quote_if_needed(&user.name)));
                 bail!("`{}` has no token with this id; {list} shows them", printable(&user.name));
             }
             note(audit, "revoke token", &user, json!({"token": token})).await?;
@@ -451,11 +451,7 @@ async fn token(
 /// Notes in the audit log what was done to a user here.
 pub(super) async fn note(audit: &Audit, action: &str, user: &User, mut detail: Value) -> Result<()> {
     detail["user"] = json!(user.id);
-    detail["system_user"] = json!(system_user::name());
-    if let Some(before) = system_user::before_sudo() {
-        detail["sudo_user"] = json!(before);
-    }
-    Ok(audit.note(Audit::COMMAND_LINE, action, None, &detail).await?)
+    Ok(audit.note(Audit::COMMAND_LINE, action, None, &system_user::noted(detail)).await?)
 }
 
 /// A user's own limits, for people.
@@ -500,7 +496,7 @@ async fn found(place: &ServerPlace, accounts: &Accounts, name: &str) -> Result<U
     let folded = name.to_lowercase();
     let same = accounts.users().await?.into_iter().find(|user| user.name.to_lowercase() == folded);
     same.with_context(|| {
-        format!("there is no user `{}`; {} shows all", printable(name), place.command("user list"))
+        format!("there is no user `{}`; {} shows all", printable(name), place.command("serve user list"))
     })
 }
 

@@ -7,6 +7,7 @@ mod bucket;
 mod client;
 mod confining;
 mod conversing;
+mod dead_letters;
 mod documented;
 mod following;
 #[cfg(feature = "oidc")]
@@ -64,7 +65,8 @@ impl<'a> Server<'a> {
 
     /// A server that may print no link.
     fn begin(world: &'a World, args: &[&str]) -> Self {
-        let mut command = world.command(&[&["serve", "--listen", ":0", "--lease", "2"], args].concat());
+        let lease: &[&str] = if args.contains(&"--lease") { &[] } else { &["--lease", "2"] };
+        let mut command = world.command(&[&["serve", "--listen", ":0"], lease, args].concat());
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (send, lines) = channel();

@@ -14,7 +14,7 @@ use crate::model::{Answer, FakeModel};
 use crate::world::World;
 
 /// A process that only runs turns.
-fn worker(world: &World) -> Server<'_> {
+pub(super) fn worker(world: &World) -> Server<'_> {
     let mut worker = Server::begin(world, &["--role", "worker"]);
     let rest = worker.line("prowess worker http://");
     worker.address = rest.split(' ').next().unwrap().to_owned();
@@ -22,7 +22,7 @@ fn worker(world: &World) -> Server<'_> {
 }
 
 /// A process that only takes requests.
-fn web(world: &World) -> Server<'_> {
+pub(super) fn web(world: &World) -> Server<'_> {
     Server::start_with(world, &["--role", "web"])
 }
 
@@ -40,7 +40,7 @@ fn seen(events: &[Streamed]) -> String {
 }
 
 /// A schema that goes when its servers are gone.
-struct Schema(String);
+pub(super) struct Schema(String);
 
 impl Drop for Schema {
     fn drop(&mut self) {
@@ -48,7 +48,7 @@ impl Drop for Schema {
     }
 }
 
-fn on_postgres(model: &FakeModel, name: &str) -> (World, Schema) {
+pub(super) fn on_postgres(model: &FakeModel, name: &str) -> (World, Schema) {
     let (schema, url) = schema(name);
     let mut world = world(model);
     world.variable("PROWESS_DATABASE", &url);
@@ -82,6 +82,8 @@ fn converses(world: &World, model: &FakeModel) {
     assert_eq!(ids(&events), ids(&same), "both processes stream the same log");
     assert_eq!(settled(&ada, &thread)["messages"].as_array().unwrap().last().unwrap()["text"], "High.");
     assert_eq!(model.requests().len(), 1);
+    let context = there.get(&format!("/threads/{thread}/context"));
+    assert!(context["tokens"].as_u64().unwrap() > 100, "{context}");
     // A worker has no API and no page, and a web process claims nothing.
     for path in ["/api/v1/threads", "/", "/openapi.json"] {
         assert_eq!(Client::anonymous(&worker.address).request("GET", path, None, &[]).status, 404, "{path}");
@@ -125,6 +127,10 @@ fn text_is_seen_in_another_process_while_the_model_speaks() {
     late.until("responded");
     assert!(seen(&stream.seen).ends_with("Nearly done."), "{}", seen(&stream.seen));
     assert!(seen(&late.seen).ends_with("|Nearly done."), "{}", seen(&late.seen));
+    // Nobody made the text begin again.
+    for stream in [&stream, &late] {
+        assert_eq!(stream.seen.iter().filter(|event| event.name == "live").count(), 1);
+    }
 }
 
 #[test]
@@ -172,21 +178,63 @@ fn a_cancel_reaches_a_worker_in_another_process() {
 }
 
 #[test]
-fn a_process_that_drains_hands_its_threads_over() {
+fn a_process_that_drains_leaves_what_waits_to_the_next_one() {
     let model = FakeModel::start(vec![Answer::text("High.")]);
     let (world, _schema) = on_postgres(&model, "drained");
-    let (web, mut worker) = (web(&world), worker(&world));
+    let (mut web, other_web) = (web(&world), self::web(&world));
+    let ada = web.client("admin");
+    let thread = ada.thread();
+    ada.post(&format!("/threads/{thread}/turns"), json!({"text": "When?"}), 202);
     let told = world.stdout(&["serve", "--drain"]);
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     assert_eq!(told, format!("2 processes on {} handed over all threads\n", host.trim()));
-    assert_eq!(worker.child.wait().unwrap().code(), Some(0));
-    drop(web);
+    assert_eq!(web.child.wait().unwrap().code(), Some(0));
+    drop(other_web);
     assert_eq!(world.stdout(&["serve", "--drain=all"]), "no process of this server runs\n");
-    // A message that was posted meanwhile waits for the next process.
+    // What was posted waits for the next process.
     let server = Server::start(&world);
     let ada = server.client("admin");
+    assert_eq!(ada.events(&thread, Some(0)).until("turn_ended").last().unwrap().data["outcome"], "answered");
+    assert_eq!(model.requests().len(), 1);
+}
+
+#[test]
+fn a_process_that_was_killed_hands_nothing_over() {
+    let model = FakeModel::start(Vec::new());
+    let (world, _schema) = on_postgres(&model, "killed");
+    let (web, mut worker) = (web(&world), worker(&world));
+    worker.kill();
+    let told = world.stdout(&["serve", "--drain=all"]);
+    assert_eq!(
+        told,
+        "1 process handed over all threads; 1 does not answer: others take their threads when the leases end\n"
+    );
+    drop(web);
+}
+
+#[test]
+fn a_worker_that_stops_hands_its_threads_over() {
+    let model = FakeModel::start(vec![Answer::hang(), Answer::text("From the second.")]);
+    let (world, _schema) = on_postgres(&model, "handed");
+    let web = web(&world);
+    // Nobody waits for the end of such a lease.
+    let with_long_lease = ["--role", "worker", "--lease", "600"];
+    let mut first = Server::begin(&world, &with_long_lease);
+    first.line("prowess worker http://");
+    let ada = web.client("admin");
     let thread = ada.thread();
-    assert_eq!(ada.say(&thread, "When?").last().unwrap().data["outcome"], "answered");
+    ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Begin."}), 202);
+    model.wait_for_requests(1);
+    let mut second = Server::begin(&world, &with_long_lease);
+    let rest = second.line("prowess worker http://");
+    second.address = rest.split(' ').next().unwrap().to_owned();
+    let pid = first.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    first.child.wait().unwrap();
+    let events = ada.events(&thread, Some(0)).until("turn_ended");
+    let responded = events.iter().rfind(|event| event.name == "responded").unwrap();
+    assert_eq!(responded.data["message"]["text"], "From the second.");
+    assert!(metric(&second, "prowess_queue_takeovers_total") < 1.0, "it was handed over");
 }
 
 #[test]

@@ -39,13 +39,20 @@ async fn a_message_whose_turn_could_not_begin_before_its_user_was_disabled_waits
     let appends = format!("SELECT pid FROM pg_locks WHERE NOT granted AND relation = '{events}'::regclass");
     until(&watcher, &appends).await;
     world.stdout(&["serve", "user", "disable", "bob"]);
-    // The worker gives the turn up, and waits until the store is done with its beginning, which fails.
-    let waits = format!("SELECT pid FROM pg_stat_activity WHERE pg_blocking_pids(pid) && ARRAY({appends})");
-    until(&watcher, &waits).await;
+    // The worker looks at its user, gives the turn up, and waits until the store is done with its beginning, which fails.
+    let (mut other, others) = tokio_postgres::connect(&postgres::server_url(), NoTls).await.unwrap();
+    let others = tokio::spawn(others);
+    let users = format!("{schema}.prowess_users");
+    let looks = format!("SELECT pid FROM pg_locks WHERE NOT granted AND relation = '{users}'::regclass");
+    let kept = other.transaction().await.unwrap();
+    kept.batch_execute(&format!("LOCK TABLE {users} IN ACCESS EXCLUSIVE MODE")).await.unwrap();
+    until(&watcher, &looks).await;
+    kept.rollback().await.unwrap();
+    until(&watcher, &format!("SELECT 1 WHERE NOT EXISTS ({looks})")).await;
     watcher.query(&format!("SELECT pg_cancel_backend(pid) FROM ({appends}) AS waiting"), &[]).await.unwrap();
     held.rollback().await.unwrap();
-    drop((holder, watcher));
-    for connection in connected {
+    drop((holder, watcher, other));
+    for connection in connected.into_iter().chain([others]) {
         connection.await.unwrap().unwrap();
     }
 

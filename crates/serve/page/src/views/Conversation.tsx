@@ -162,6 +162,11 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
               <p class="working"><span class="pulse" aria-hidden="true" />Working <Running since={state.turnStarted} /></p>
             )}
             {state.status === "queued" && <p class="working">The turn is queued. It starts when the server has room.</p>}
+            {state.status === "dead" && (
+              <p class="question-note" role="status">
+                The server tried several times and cannot continue. The turn waits for an administrator. Cancel it to go on without it.
+              </p>
+            )}
             {waiting.map((sent) => (
               <div key={sent.key} class="message user unlogged">
                 <div class="bubble" dir="auto">{prose(sent.text)}</div>

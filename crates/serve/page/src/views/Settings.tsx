@@ -7,11 +7,12 @@ import { cost, fullTime, line, plainSpaces, printable, short } from "../text";
 import type { ApiToken, AuditEntry, DailyLimits, Json, Me, User } from "../types";
 import { copy } from "./Code";
 import { Confirm, Dialog } from "./Dialog";
+import { Queue } from "./Queue";
 import { WaitingSkills } from "./WaitingSkills";
 
 export function Settings({ me, page, menu }: { me: Me; page: string; menu: ComponentChildren }) {
   const isAdmin = me.user.is_admin && me.scopes.includes("admin");
-  const pages = [["tokens", "Tokens"], ...(isAdmin ? [["users", "Users"], ["skills", "Skills"], ["audit", "Audit log"]] : [])] as const;
+  const pages = [["tokens", "Tokens"], ...(isAdmin ? [["users", "Users"], ["skills", "Skills"], ["queue", "Queue"], ["audit", "Audit log"]] : [])] as const;
   const shown = pages.some(([name]) => name === page) ? page : "tokens";
   useEffect(() => {
     document.title = "Settings · prowess";
@@ -29,6 +30,7 @@ export function Settings({ me, page, menu }: { me: Me; page: string; menu: Compo
           {shown === "tokens" && <Tokens me={me} />}
           {shown === "users" && <Users me={me} />}
           {shown === "skills" && <WaitingSkills />}
+          {shown === "queue" && <Queue />}
           {shown === "audit" && <Audit />}
           <p class="hint">
             prowess {line(me.version)} · <a href="/openapi.json">API</a> · <a href="/licences.txt">Licences of this page</a>
@@ -41,7 +43,7 @@ export function Settings({ me, page, menu }: { me: Me; page: string; menu: Compo
 
 const SCOPES = [
   ["read", "Read threads, files and skills"], ["write", "Send messages, upload files, start skills"],
-  ["approve", "Answer questions"], ["admin", "Manage users, read the audit log"],
+  ["approve", "Answer questions"], ["admin", "Manage users and the queue, read the audit log"],
 ] as const;
 
 function Tokens({ me }: { me: Me }) {

@@ -52,21 +52,11 @@ impl Sender {
     }
 
     pub(crate) fn send(&self, audience: Audience, signal: String) {
-        if signal.len() > Signals::MAX_BYTES || signal.contains('\n') {
-            tracing::warn!(bytes = signal.len(), "A signal cannot be sent");
-            return;
-        }
-        let mut waiting = self.waiting.signals.lock().unwrap_or_else(PoisonError::into_inner);
-        let (signals, bytes) = &mut *waiting;
-        let is_known =
-            signals.iter().rev().take(COMPARED).any(|(to, known)| *to == audience && *known == signal);
-        if is_known || *bytes + signal.len() > MAX_WAITING {
-            return;
-        }
-        *bytes += signal.len();
-        signals.push_back((audience, signal));
-        drop(waiting);
-        self.waiting.more.notify_one();
+        self.waiting.add(audience, signal, false);
+    }
+
+    pub(crate) fn send_once(&self, audience: Audience, signal: String) {
+        self.waiting.add(audience, signal, true);
     }
 }
 
@@ -77,6 +67,24 @@ impl Drop for Sender {
 }
 
 impl Waiting {
+    fn add(&self, audience: Audience, signal: String, once: bool) {
+        if signal.len() > Signals::MAX_BYTES || signal.contains('\n') {
+            tracing::warn!(bytes = signal.len(), "A signal cannot be sent");
+            return;
+        }
+        let mut waiting = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let (signals, bytes) = &mut *waiting;
+        let waits =
+            || signals.iter().rev().take(COMPARED).any(|(to, known)| *to == audience && *known == signal);
+        if (once && waits()) || *bytes + signal.len() > MAX_WAITING {
+            return;
+        }
+        *bytes += signal.len();
+        signals.push_back((audience, signal));
+        drop(waiting);
+        self.more.notify_one();
+    }
+
     /// What waits, as few payloads. The signals for an audience keep their order.
     fn take(&self) -> Vec<(Audience, String)> {
         let (signals, _) = std::mem::take(&mut *self.signals.lock().unwrap_or_else(PoisonError::into_inner));
@@ -116,13 +124,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_signals_that_say_nothing_more_go_once() {
+        let waiting = Waiting::default();
+        for _ in 0..2 {
+            waiting.add(Audience::Watchers, "ha".to_owned(), false);
+            waiting.add(Audience::Watchers, "stored".to_owned(), true);
+        }
+        assert_eq!(waiting.take(), [(Audience::Watchers, "ha\nstored\nha".to_owned())]);
+    }
+
+    #[test]
     fn signals_that_wait_go_together_in_their_order() {
         use Audience::{Watchers, Workers};
-        let long = "x".repeat(Signals::MAX_BYTES - 1);
-        let signals = [(Workers, "a"), (Watchers, "b"), (Workers, "c"), (Watchers, &long), (Watchers, "d")];
+        // There is room for one more byte behind the newline, and not for two before it.
+        let long = "x".repeat(Signals::MAX_BYTES - 2);
+        let signals = [(Workers, "a"), (Watchers, "bb"), (Workers, "c"), (Watchers, &long), (Watchers, "d")];
         let sent = payloads(signals.map(|(audience, signal)| (audience, signal.to_owned())));
         let expected =
-            [(Workers, "a\nc".to_owned()), (Watchers, "b".to_owned()), (Watchers, format!("{long}\nd"))];
+            [(Workers, "a\nc".to_owned()), (Watchers, "bb".to_owned()), (Watchers, format!("{long}\nd"))];
         assert_eq!(sent, expected);
     }
 }

@@ -97,7 +97,7 @@ async fn lists_show_summaries() {
     let place = tempfile::tempdir().unwrap();
     for database in databases(&place).await {
         let threads = database.owned_threads();
-        let [anna, _] = two_users(&database).await;
+        let [anna, ben] = two_users(&database).await;
         let own = thread(&database, &anna, "Tides").await;
         let later = thread(&database, &anna, "Kites").await;
         let question = json!({"number": 7, "details": ["rm \u{0}"]});
@@ -106,13 +106,18 @@ async fn lists_show_summaries() {
             tokens: 12_345,
             cost: Some("0.0123".to_owned()),
             text: "At Calais it is high at one.".to_owned(),
+            window_use: Some(json!({"parts": []})),
             events: 9,
         };
         threads.summarise(&own.id, &told).await.unwrap();
         let (listed, _) = threads.list(&anna.id, None, None, 9).await.unwrap();
         let listed: Vec<OwnedThread> = listed.into_iter().map(|(thread, _)| thread).collect();
         assert_eq!(ids(&listed), [&own.id, &later.id], "the last change comes first");
-        assert_eq!(listed[0].summary, Summary { text: String::new(), ..told.clone() });
+        assert_eq!(listed[0].summary, Summary { text: String::new(), window_use: None, ..told.clone() });
+        let window_use = async |user: &str, events| threads.window_use(user, &own.id, events).await.unwrap();
+        assert_eq!(window_use(&anna.id, 9).await, told.window_use);
+        assert_eq!(window_use(&anna.id, 10).await, None, "it is about fewer events");
+        assert_eq!(window_use(&ben.id, 9).await, None, "it is not his");
         assert!(listed[0].changed > own.changed && listed[0].created == own.created);
         assert_eq!(ids(&threads.waiting(&anna.id).await.unwrap()), [&own.id]);
 
