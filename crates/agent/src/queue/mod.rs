@@ -31,7 +31,8 @@ pub const MAX_ATTEMPTS: u32 = 5;
 /// Why a thread is a dead letter whose workers left no word.
 pub const WORKER_VANISHED: &str = "the worker died or lost its database while it worked on the thread";
 
-/// How soon a thread has its turn. Nothing waits forever because of it: a class is worth a number of places in the line.
+/// How soon a thread has its turn. Nothing waits forever because of it: a class is worth a number of places in the line, and the line
+/// advances with each thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
@@ -290,7 +291,7 @@ pub struct QueuedThread {
     pub not_before: Option<SystemTime>,
     /// How often it was claimed since it last came to rest.
     pub attempts: u32,
-    /// How many of the last attempts made no progress.
+    /// How many of the last attempts made no progress. An attempt in progress does not count.
     pub failures: u32,
     /// Why the last attempt failed.
     pub problem: Option<String>,
@@ -319,7 +320,7 @@ impl QueuedThread {
 pub struct QueueNumbers {
     /// Threads that can be claimed.
     pub queued: u64,
-    /// Threads that wait for a delay to end.
+    /// Threads that wait for a delay to end, or that the limits keep back: their user has enough claims, or all workers together.
     pub waiting: u64,
     /// Threads that a worker has.
     pub working: u64,
@@ -407,7 +408,12 @@ pub trait TurnQueue: Send + Sync + Debug {
         limits: ClaimLimits,
     ) -> Result<Option<Claim>, QueueError>;
 
-    /// Claims this thread, whether it is queued, waits after a delay, is a dead letter, or rests. `None` if another worker has it.
+    /// The threads that became dead letters in this queue's claims since the last call, because their workers vanished. Nobody else
+    /// says so: their workers cannot. Claims of other processes have their own.
+    fn take_dead_letters(&self) -> Vec<ThreadId>;
+
+    /// Claims this thread, whether it is queued, waits after a delay, is a dead letter, or rests. `None` if another worker has it. A
+    /// dead letter that is given back is a dead letter again.
     ///
     /// # Errors
     ///
@@ -511,12 +517,13 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// The queue failed.
     async fn list(&self, most: usize) -> Result<Vec<QueuedThread>, QueueError>;
 
-    /// How full the queue is.
+    /// How full the queue is, for workers with these limits. What the limits keep back cannot be claimed, and more workers would not
+    /// help.
     ///
     /// # Errors
     ///
     /// The queue failed.
-    async fn numbers(&self) -> Result<QueueNumbers, QueueError>;
+    async fn numbers(&self, limits: ClaimLimits) -> Result<QueueNumbers, QueueError>;
 
     /// Whether a thread has work to do.
     ///
