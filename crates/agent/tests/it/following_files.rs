@@ -404,18 +404,16 @@ async fn what_a_failed_restore_left_is_not_stored() {
     let two = ("d", "note", r#"{"name": "two"}"#);
     let agent = setup.agent(&other, Says::new([calls(&[two]), text("top")]), silent());
     let mut thread = setup.open(&agent).await;
-    thread.go_on(&NoWatcher).await.unwrap();
-    let answers = results(&thread);
-    thread.close().await.unwrap();
-    assert!(answers[1].starts_with("Error: the call was not made"), "{answers:?}");
-    assert!(answers[2].starts_with("Error: the call was not made"), "{answers:?}");
+    let stopped = thread.go_on(&NoWatcher).await.unwrap_err();
+    assert!(matches!(&stopped, AgentError::Middleware { source, .. } if source.passes()), "{stopped}");
+    assert!(results(&thread)[1].starts_with("Error: the call was not made"), "{:?}", results(&thread));
+    assert_eq!(other.names(), [""; 0], "a part is done");
     assert_eq!(setup.logged().await, ["one"]);
 
     *setup.store.restores.lock().unwrap() = None;
-    let agent = setup.agent(&other, Says::new([calls(&[two]), text("top")]), silent());
-    let mut thread = setup.open(&agent).await;
-    thread.say("go", &NoWatcher).await.unwrap();
-    assert_eq!(setup.logged().await, ["one", "two"]);
+    thread.go_on(&NoWatcher).await.unwrap();
+    assert_eq!(setup.logged().await, other.names());
+    assert_eq!(other.names(), ["by-child", "one", "two"]);
 }
 
 /// Writes files before each model call, as a summary does.
