@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, MAX_ATTEMPTS, MAX_VANISHED, Post, PostIf, Posted, Priority,
-    QueueError, QueueNumbers, QueueState, QueuedThread, TurnQueue,
+    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, MAX_ATTEMPTS, MAX_VANISHED, Post, PostIf,
+    Posted, Priority, QueueError, QueueNumbers, QueueState, QueuedThread, TurnQueue,
 };
 use crate::id::ThreadId;
 use crate::thread::{Lease, ThreadError, ThreadStore};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, MAX_VANISHED, Post, PostIf, Posted, Priority, QueueError,
-    QueueState, TurnQueue, WORKER_VANISHED,
+    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, MAX_VANISHED, Post, PostIf, Posted, Priority,
+    QueueError, QueueState, TurnQueue, WORKER_VANISHED,
 };
 use crate::id::ThreadId;
 use crate::message::Message;
@@ -694,7 +694,8 @@ async fn a_worker_that_vanishes_after_an_answer_does_not_count(
     queue: &dyn TurnQueue,
     store: &dyn ThreadStore,
 ) {
-    do_not_count(queue, store, SHORT, MAX_VANISHED, true, async |_| tokio::time::sleep(SHORT * 2).await).await;
+    do_not_count(queue, store, SHORT, MAX_VANISHED, true, async |_| tokio::time::sleep(SHORT * 2).await)
+        .await;
     assert!(queue.take_dead_letters().is_empty());
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use prowess_agent::message::Content;
+use prowess_agent::middleware::FollowedFiles;
 use prowess_agent::model::{ModelStream, ModelUsage};
 use prowess_agent::thread::{Lease, StoredEvent, ThreadError, ThreadInfo};
 use prowess_agent::{
@@ -176,7 +177,14 @@ impl ServedAgents for SimulatedAgents {
         })
     }
 
-    async fn fork(&self, _: &str, _: &ThreadId, _: &ThreadId) -> Result<(), BoxError> {
+    async fn fork(
+        &self,
+        _: &str,
+        _: &ThreadId,
+        _: &ThreadId,
+        _: &FollowedFiles,
+        _: &[String],
+    ) -> Result<(), BoxError> {
         Ok(())
     }
 
