@@ -38,12 +38,20 @@ pub trait ServedAgents: Send + Sync + 'static {
         None
     }
 
-    /// Copies the files of a thread to its fork.
+    /// Copies the files of a thread to its fork. If files follow their threads, `files` is what the log of the fork says about
+    /// them, and `named` are the digests of all inventories and contents that it names.
     ///
     /// # Errors
     ///
     /// The files cannot be copied.
-    async fn fork(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<(), BoxError>;
+    async fn fork(
+        &self,
+        owner: &str,
+        from: &ThreadId,
+        to: &ThreadId,
+        files: &FollowedFiles,
+        named: &[String],
+    ) -> Result<(), BoxError>;
 
     /// Removes everything of a thread except its log: files, workspace and artifacts.
     ///
@@ -86,6 +94,9 @@ pub trait ServedFiles: Send + Sync {
         thread: &ThreadId,
         followed: &FollowedFiles,
     ) -> Result<Arc<dyn Backend>, BoxError>;
+
+    /// Whether this process has files of a thread from before files followed threads, which a worker here must store first.
+    async fn has_files_from_before(&self, thread: &ThreadId) -> bool;
 
     /// Stores a file that a person uploaded, and returns the change for the thread. `None` if it does not fit.
     ///

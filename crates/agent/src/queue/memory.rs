@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, MAX_ATTEMPTS, Post, PostIf, Posted, Priority,
-    QueueError, QueueNumbers, QueueState, QueuedThread, TurnQueue,
+    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, MAX_ATTEMPTS, MAX_VANISHED, Post, PostIf,
+    Posted, Priority, QueueError, QueueNumbers, QueueState, QueuedThread, TurnQueue,
 };
 use crate::id::ThreadId;
 use crate::thread::{Lease, ThreadError, ThreadStore};
@@ -259,7 +259,7 @@ impl MemoryQueue {
             let Some(work) = &mut thread.work else { return Some(0) };
             let has_progressed = answered > work.answered;
             let is_next = matches!(wanted, Wanted::Next(_));
-            if is_next && claim.takes_over && work.failures >= MAX_ATTEMPTS && !has_progressed {
+            if is_next && claim.takes_over && work.failures >= MAX_VANISHED && !has_progressed {
                 work.is_dead = true;
                 work.problem = Some(super::WORKER_VANISHED.to_owned());
                 return None;

@@ -8,7 +8,7 @@
 //! worker dies at the wrong moment. So each kind of post says how a second time is recognised.
 //!
 //! An attempt to work on a thread can fail, or its worker can die. Attempts that made no progress count: after
-//! [`MAX_ATTEMPTS`] of them in a row, the thread becomes a **dead letter**. It waits until a person retries or drops its work.
+//! [`MAX_ATTEMPTS`] failures in a row, or [`MAX_VANISHED`] workers that vanish, the thread becomes a **dead letter**. It waits until a person retries or drops its work.
 
 mod memory;
 #[cfg(feature = "testing")]
@@ -28,6 +28,9 @@ use crate::thread_state::{CallReply, StateChange};
 
 /// How many attempts in a row may make no progress: no model and no tool answered. Then the thread is a dead letter.
 pub const MAX_ATTEMPTS: u32 = 5;
+/// The same for attempts whose workers vanished. A worker that vanishes takes all its threads with it, and at most one of them is to
+/// blame.
+pub const MAX_VANISHED: u32 = 20;
 /// Why a thread is a dead letter whose workers left no word.
 pub const WORKER_VANISHED: &str = "the worker died or lost its database while it worked on the thread";
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, Post, PostIf, Posted, Priority, QueueError,
-    QueueState, TurnQueue, WORKER_VANISHED,
+    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, MAX_VANISHED, Post, PostIf, Posted, Priority,
+    QueueError, QueueState, TurnQueue, WORKER_VANISHED,
 };
 use crate::id::ThreadId;
 use crate::message::Message;
@@ -648,7 +648,7 @@ async fn case_147_attempts_without_progress_end_as_a_dead_letter(
 async fn case_147_a_thread_whose_workers_vanish_is_a_dead_letter(queue: &dyn TurnQueue) {
     let thread = ThreadId::new();
     post(queue, &thread, &say("a")).await;
-    for _ in 0..MAX_ATTEMPTS {
+    for _ in 0..MAX_VANISHED {
         let claim = claimed(queue, "one", SHORT).await;
         assert_eq!(claim.thread(), &thread);
         tokio::time::sleep(SHORT * 2).await;
@@ -670,12 +670,13 @@ async fn do_not_count(
     queue: &dyn TurnQueue,
     store: &dyn ThreadStore,
     lasts: Duration,
+    most: u32,
     answers: bool,
     attempt: impl AsyncFn(&Claim),
 ) {
     let thread = ThreadId::new();
     post(queue, &thread, &say("a")).await;
-    for number in 0..=u64::from(MAX_ATTEMPTS) {
+    for number in 0..=u64::from(most) {
         let claim = claimed(queue, "one", lasts).await;
         assert_eq!(claim.thread(), &thread);
         if answers {
@@ -693,7 +694,8 @@ async fn a_worker_that_vanishes_after_an_answer_does_not_count(
     queue: &dyn TurnQueue,
     store: &dyn ThreadStore,
 ) {
-    do_not_count(queue, store, SHORT, true, async |_| tokio::time::sleep(SHORT * 2).await).await;
+    do_not_count(queue, store, SHORT, MAX_VANISHED, true, async |_| tokio::time::sleep(SHORT * 2).await)
+        .await;
     assert!(queue.take_dead_letters().is_empty());
 }
 
@@ -701,7 +703,7 @@ async fn a_failure_after_an_answer_does_not_count(queue: &dyn TurnQueue, store: 
     let fails = async |claim: &Claim| {
         assert_eq!(queue.fail(claim, Duration::ZERO, "a").await.ok(), Some(Failed::Again));
     };
-    do_not_count(queue, store, LONG, true, fails).await;
+    do_not_count(queue, store, LONG, MAX_ATTEMPTS, true, fails).await;
 }
 
 async fn a_failure_after_an_answer_to_a_sub_agent_does_not_count(
@@ -712,14 +714,14 @@ async fn a_failure_after_an_answer_to_a_sub_agent_does_not_count(
         assert!(queue.progressed(claim).await.is_ok());
         assert_eq!(queue.fail(claim, Duration::ZERO, "a").await.ok(), Some(Failed::Again));
     };
-    do_not_count(queue, store, LONG, false, fails).await;
+    do_not_count(queue, store, LONG, MAX_ATTEMPTS, false, fails).await;
 }
 
 async fn what_is_given_back_does_not_count(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
     let gives_back = async |claim: &Claim| {
         assert!(queue.give_back(claim, Duration::ZERO).await.is_ok());
     };
-    do_not_count(queue, store, LONG, false, gives_back).await;
+    do_not_count(queue, store, LONG, MAX_ATTEMPTS, false, gives_back).await;
 }
 
 /// A dead letter with one message.

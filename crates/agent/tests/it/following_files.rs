@@ -29,6 +29,8 @@ type Files = BTreeMap<String, String>;
 struct Store {
     inventories: Mutex<Vec<Files>>,
     fails: AtomicBool,
+    /// How many restores of inventories work before the next one fails.
+    restores: Mutex<Option<usize>>,
 }
 
 /// The files of a thread on one machine.
@@ -59,6 +61,14 @@ impl FileStorage for Machine {
     async fn restore(&self, files: &FollowedFiles) -> Result<(), StorageError> {
         self.restores.fetch_add(1, Ordering::Relaxed);
         let Some(inventory) = files.inventory() else { return Ok(()) };
+        if let Some(left) = self.store.restores.lock().unwrap().as_mut() {
+            if *left == 0 {
+                // A part is done.
+                self.local.lock().unwrap().clear();
+                return Err("the store is out of reach".into());
+            }
+            *left -= 1;
+        }
         let stored = self.store.inventories.lock().unwrap()[inventory.parse::<usize>()?].clone();
         *self.local.lock().unwrap() = stored.clone();
         *self.captured.lock().unwrap() = stored;
@@ -93,6 +103,10 @@ impl FileStorage for Machine {
             None => local.remove(&change.path),
         };
         Ok(())
+    }
+
+    fn passes(&self, error: &StorageError) -> bool {
+        error.to_string().contains("out of reach")
     }
 }
 
@@ -223,8 +237,8 @@ async fn an_answered_call_has_its_files_although_another_was_cut_off() {
         let other = Machine::new(&setup.store);
         let agent = setup.agent(&other, Says::new([text("on")]), silent());
         let mut thread = setup.open(&agent).await;
-        assert!(other.names().contains(&"one".to_owned()), "{order:?}");
         thread.go_on(&NoWatcher).await.unwrap();
+        assert!(other.names().contains(&"one".to_owned()), "{order:?}");
         assert_eq!(setup.logged().await, other.names());
     }
 }
@@ -238,8 +252,10 @@ async fn what_the_log_does_not_name_is_not_restored() {
     assert_eq!(first.names(), ["half-done", "one"]);
     // Also on the machine that has it.
     for machine in [Machine::new(&setup.store), first] {
-        let agent = setup.agent(&machine, silent(), silent());
-        let thread = setup.open(&agent).await;
+        let agent = setup.agent(&machine, Says::new([text("on"), text("on")]), silent());
+        let mut thread = setup.open(&agent).await;
+        thread.go_on(&NoWatcher).await.unwrap();
+        thread.say("again", &NoWatcher).await.unwrap();
         assert_eq!(machine.names(), ["one"]);
         thread.close().await.unwrap();
     }
@@ -321,12 +337,12 @@ async fn changes_of_people_reach_the_files_once() {
     thread.change(removed).await.unwrap();
     thread.close().await.unwrap();
 
-    // Another machine takes it in when it opens the thread.
+    // Another machine takes it in when the next turn begins.
     let other = Machine::new(&setup.store);
     let agent = setup.agent(&other, Says::new([text("two")]), silent());
     let mut thread = setup.open(&agent).await;
-    assert_eq!(other.names(), ["one"]);
     thread.say("go", &NoWatcher).await.unwrap();
+    assert_eq!(other.names(), ["one"]);
     assert_eq!(setup.logged().await, ["one"]);
 }
 
@@ -345,6 +361,59 @@ async fn a_turn_that_is_cancelled_keeps_the_files_where_they_are() {
     assert_eq!(machine.names(), ["half-done"], "the process had the thread all the time");
     assert_eq!(machine.restores.load(Ordering::Relaxed), 1);
     assert_eq!(setup.logged().await, ["half-done"], "and they are stored when the turn ends");
+}
+
+#[tokio::test]
+async fn a_turn_whose_files_cannot_be_restored_waits_and_can_be_cancelled() {
+    let setup = Setup::new();
+    let first = Machine::new(&setup.store);
+    setup.crash(setup.agent(&first, Says::new([calls(&[ONE, HANG])]), silent()), 1).await;
+    let other = Machine::new(&setup.store);
+    let agent = setup.agent(&other, Says::new([text("on")]), silent());
+    *setup.store.restores.lock().unwrap() = Some(0);
+    let mut thread = setup.open(&agent).await;
+    for _ in 0..2 {
+        match thread.go_on(&NoWatcher).await {
+            Err(AgentError::Middleware { source, .. }) => assert!(source.passes(), "{source}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    thread.cancel(&NoWatcher).await.unwrap();
+    assert_eq!(setup.logged().await, ["one"], "what is there meanwhile is not that of the thread");
+    *setup.store.restores.lock().unwrap() = None;
+    thread.say("go", &NoWatcher).await.unwrap();
+    assert_eq!(other.names(), ["one"]);
+}
+
+#[tokio::test]
+async fn what_a_failed_restore_left_is_not_stored() {
+    let setup = Setup::new();
+    let first = Machine::new(&setup.store);
+    let task = ("t", "task", r#"{"description": "Do it."}"#);
+    let child = ("c", "note", r#"{"name": "by-child"}"#);
+    let agent = setup.agent(
+        &first,
+        Says::new([calls(&[ONE]), calls(&[task])]),
+        Says::new([calls(&[child]), calls(&[HANG])]),
+    );
+    setup.crash(agent, 1).await;
+
+    // The files of the thread are restored, and then those of its sub-agent are not.
+    *setup.store.restores.lock().unwrap() = Some(1);
+    let other = Machine::new(&setup.store);
+    let two = ("d", "note", r#"{"name": "two"}"#);
+    let agent = setup.agent(&other, Says::new([calls(&[two]), text("top")]), silent());
+    let mut thread = setup.open(&agent).await;
+    let stopped = thread.go_on(&NoWatcher).await.unwrap_err();
+    assert!(matches!(&stopped, AgentError::Middleware { source, .. } if source.passes()), "{stopped}");
+    assert!(results(&thread)[1].starts_with("Error: the call was not made"), "{:?}", results(&thread));
+    assert_eq!(other.names(), [""; 0], "a part is done");
+    assert_eq!(setup.logged().await, ["one"]);
+
+    *setup.store.restores.lock().unwrap() = None;
+    thread.go_on(&NoWatcher).await.unwrap();
+    assert_eq!(setup.logged().await, other.names());
+    assert_eq!(other.names(), ["by-child", "one", "two"]);
 }
 
 /// Writes files before each model call, as a summary does.

@@ -1,15 +1,15 @@
 //! How the files of a server's thread follow it to the worker that takes the thread.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::Result;
 use async_trait::async_trait;
 use prowess_agent::ThreadId;
 use prowess_agent::middleware::{
     CapturedFiles, FileStorage, FollowedFiles, FollowingFiles, PersonalChange, StorageError,
 };
+use prowess_store::serve::OwnedThreads;
 use prowess_workspace::Workspaces;
 use prowess_workspace::inventory::{
     ContentDigest, Contents, FamilyContents, Inventory, InventoryError, InventoryFile, LeftOut, LocalTree,
@@ -28,18 +28,19 @@ pub(crate) struct Following {
     owner: String,
     /// The state directory.
     state: PathBuf,
+    threads: OwnedThreads,
 }
 
 impl Following {
-    pub(crate) fn new(contents: Contents, owner: &str, state: &Path) -> Self {
-        Self { contents, owner: owner.to_owned(), state: state.to_owned() }
+    pub(crate) fn new(contents: Contents, owner: &str, state: &Path, threads: OwnedThreads) -> Self {
+        Self { contents, owner: owner.to_owned(), state: state.to_owned(), threads }
     }
 
     /// The middleware of a thread.
     pub(super) fn middleware(&self, tree: &ChatTree) -> FollowingFiles {
         let workspaces = tree.runner.workspaces.clone();
         let local = local(&self.state, &tree.thread, &tree.project, &tree.thread_files, workspaces);
-        let (following, thread) = (self.clone(), tree.thread.as_str().to_owned());
+        let (following, thread) = (self.clone(), tree.thread.clone());
         FollowingFiles::new(
             tree.thread.clone(),
             Arc::new(ThreadStorage { following, thread, local, unnamed: OnceCell::new() }),
@@ -49,28 +50,57 @@ impl Following {
     /// The contents of a thread, whose log names this family if it names one.
     pub(crate) async fn family(
         &self,
-        thread: &str,
+        thread: &ThreadId,
         family: Option<&str>,
     ) -> Result<FamilyContents, InventoryError> {
-        match family {
-            Some(first) => Ok(self.contents.family(&self.owner, first)),
-            None => self.contents.family_of(&self.owner, thread).await,
+        if let Some(first) = family {
+            return Ok(self.contents.family(&self.owner, first));
         }
+        let failed = |source: StorageError| {
+            let action = "looking for the thread".to_owned();
+            InventoryError::Store { action, attempts: 1, source }
+        };
+        let found = self.threads.get(&self.owner, thread).await.map_err(|error| failed(error.into()))?;
+        let found = found.ok_or_else(|| failed("it was deleted".into()))?;
+        // An AG-UI client can delete a thread and make another one with its id. What belongs to the first one, and is removed
+        // later, must not belong to the second one.
+        let made = found.created.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+        self.contents.family_of(&self.owner, thread.as_str(), &format!("{thread} {made}")).await
     }
 
     /// The files that a log says a thread has.
     pub(crate) async fn inventory(
         &self,
-        thread: &str,
+        thread: &ThreadId,
         files: &FollowedFiles,
     ) -> Result<(FamilyContents, Inventory), StorageError> {
         let contents = self.family(thread, files.family()).await?;
         let inventory = match files.inventory() {
-            Some(digest) => contents.inventory(thread, digest.parse()?).await?,
+            Some(digest) => contents.inventory(thread.as_str(), digest.parse()?).await?,
             None => Inventory::default(),
         };
         Ok((contents, changed(inventory, files)?))
     }
+}
+
+/// The note about the files of a thread on this machine.
+fn note(state: &Path, thread: &ThreadId) -> PathBuf {
+    state.join(NOTES).join(format!("{thread}.json"))
+}
+
+/// Whether this machine has files of a thread from before files followed threads, as far as is known.
+pub(crate) async fn has_files_from_before(
+    state: &Path,
+    workspaces: &Workspaces,
+    thread: &ThreadId,
+    project: &Path,
+) -> bool {
+    let files = crate::threads::files(state, thread);
+    let local = local(state, thread, project, &files, workspaces.clone());
+    local.has_files_from_before().await.unwrap_or_else(|error| {
+        tracing::warn!(%thread, %error, "Could not look for files of a thread");
+        false
+    })
 }
 
 /// The directories of a thread on this machine.
@@ -81,7 +111,7 @@ fn local(
     thread_files: &Path,
     workspaces: Workspaces,
 ) -> LocalTree {
-    let mut local = LocalTree::new(state.join(NOTES).join(format!("{thread}.json")));
+    let mut local = LocalTree::new(note(state, thread));
     // The thread needs these most, so they come first.
     for name in THREAD_FILES {
         local = local.directory(&format!("work/{name}"), thread_files.join(name));
@@ -96,8 +126,8 @@ pub(crate) async fn forget_unused(
     workspaces: &Workspaces,
     project: impl Fn(&ThreadId) -> PathBuf,
     unused_for: Duration,
-) -> Result<usize> {
-    let Ok(notes) = std::fs::read_dir(state.join(NOTES)) else { return Ok(0) };
+) -> usize {
+    let Ok(notes) = std::fs::read_dir(state.join(NOTES)) else { return 0 };
     let mut forgotten = 0;
     for note in notes.flatten() {
         let name = note.file_name();
@@ -105,13 +135,19 @@ pub(crate) async fn forget_unused(
         let Some(thread) = thread else { continue };
         let (project, files) = (project(&thread), crate::threads::files(state, &thread));
         let local = local(state, &thread, &project, &files, workspaces.clone());
-        if local.forget_unused(unused_for).await? {
-            // Nothing else is in it.
-            let _ = std::fs::remove_dir(&files);
-            forgotten += 1;
+        match local.forget_unused(unused_for).await {
+            Ok(true) => {
+                // Nothing else is in it.
+                let _ = std::fs::remove_dir(&files);
+                forgotten += 1;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(%thread, %error, "Could not remove the directories of an unused thread");
+            }
         }
     }
-    Ok(forgotten)
+    forgotten
 }
 
 /// An inventory with the changes that people made after it.
@@ -136,7 +172,7 @@ fn file(change: &PersonalChange) -> Result<Option<InventoryFile>, StorageError> 
 #[derive(Debug)]
 struct ThreadStorage {
     following: Following,
-    thread: String,
+    thread: ThreadId,
     local: LocalTree,
     /// The contents, if the log did not name the family.
     unnamed: OnceCell<FamilyContents>,
@@ -165,17 +201,33 @@ impl FileStorage for ThreadStorage {
         // Checked before anything changes.
         changed(Inventory::default(), files)?;
         let with_changes = |inventory: Inventory| changed(inventory, files).unwrap_or_default();
-        let restored = self.local.restore(&contents, &self.thread, digest.parse()?, with_changes).await?;
-        tracing::debug!(thread = self.thread, ?restored, "Restored the files of a thread");
+        let thread = self.thread.as_str();
+        let restored = self.local.restore(&contents, thread, digest.parse()?, with_changes).await?;
+        tracing::debug!(thread, ?restored, "Restored the files of a thread");
+        if restored.kept > 0 {
+            tracing::warn!(
+                thread,
+                kept = restored.kept,
+                "Kept files from before the files of this thread were in the bucket. Where another file had the name of one, it \
+                 ends in .from-before now"
+            );
+        }
         Ok(())
     }
 
     async fn capture(&self, family: Option<&str>) -> Result<Option<CapturedFiles>, StorageError> {
-        let contents = self.contents(family).await?;
-        let Some(captured) = self.local.capture(&contents, &self.thread).await? else { return Ok(None) };
+        let first = OnceLock::new();
+        // Only if something changed: the store may be away.
+        let contents = async {
+            let contents = self.contents(family).await?;
+            let _ = first.set(contents.first().to_owned());
+            Ok(contents)
+        };
+        let captured = self.local.capture_to(contents, self.thread.as_str()).await?;
+        let Some(captured) = captured else { return Ok(None) };
         Ok(Some(CapturedFiles {
             inventory: captured.digest.to_string(),
-            family: contents.first().to_owned(),
+            family: first.into_inner().unwrap_or_default(),
             notice: notice(&captured.left_out),
         }))
     }
@@ -189,6 +241,10 @@ impl FileStorage for ThreadStorage {
             None => self.local.remove(&change.path).await?,
         }
         Ok(())
+    }
+
+    fn passes(&self, error: &StorageError) -> bool {
+        error.downcast_ref::<InventoryError>().is_some_and(InventoryError::passes)
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) use self::agents::session_options;
 pub(crate) use self::agents::{AgentSetup, ChatAgents};
 use self::conversation::Conversation;
 use self::events::ChatEvent;
-pub(crate) use self::following::{Following, forget_unused};
+pub(crate) use self::following::{Following, forget_unused, has_files_from_before};
 use self::input::{Entered, Input};
 pub(crate) use self::open_thread::LEASE;
 use self::slash_commands::{

@@ -41,12 +41,16 @@ impl ServedFiles for ServerAgents {
         if followed.is_empty() && self.project(thread).is_dir() {
             return Ok(self.of_thread(owner, thread).await?.files_of(thread)?);
         }
-        let (contents, inventory) = self.followed(owner)?.inventory(thread.as_str(), followed).await?;
+        let (contents, inventory) = self.followed(owner)?.inventory(thread, followed).await?;
         let inventory = Arc::new(inventory);
         let at = |at: &str| -> Arc<dyn Backend> {
             Arc::new(InventoryBackend::new(Arc::clone(&inventory), contents.clone(), at))
         };
         Ok(self.of_thread(owner, thread).await?.files_from(thread, at)?)
+    }
+
+    async fn has_files_from_before(&self, thread: &ThreadId) -> bool {
+        Self::has_files_from_before(self, thread).await
     }
 
     async fn write(
@@ -58,7 +62,7 @@ impl ServedFiles for ServerAgents {
         bytes: Bytes,
     ) -> Result<Option<StateChange>, BoxError> {
         let path = inner(path)?;
-        let (contents, inventory) = self.followed(owner)?.inventory(thread.as_str(), followed).await?;
+        let (contents, inventory) = self.followed(owner)?.inventory(thread, followed).await?;
         let size = bytes.len() as u64;
         let others = || inventory.files().iter().filter(|file| file.path != path);
         let all: u64 = others().map(|file| file.bytes).sum();
@@ -81,7 +85,7 @@ impl ServedFiles for ServerAgents {
         followed: &FollowedFiles,
         path: &VirtualPath,
     ) -> Result<StateChange, BoxError> {
-        let contents = self.followed(owner)?.family(thread.as_str(), followed.family()).await?;
+        let contents = self.followed(owner)?.family(thread, followed.family()).await?;
         let change = PersonalChange::removed(inner(path)?);
         Ok(FollowedFiles::change(MessageId::new().as_str(), contents.first(), change))
     }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
+use prowess_agent::middleware::FollowedFiles;
 use prowess_agent::model::ModelUsage;
 use prowess_agent::{ThreadId, Usage};
 use prowess_base::places::{MEMORY, PROJECT, SKILLS, WORK};
@@ -24,14 +25,14 @@ use prowess_serve::{
 };
 use prowess_store::Database;
 use prowess_workspace::dir::remove_tree;
-use prowess_workspace::inventory::Contents;
+use prowess_workspace::inventory::{ContentDigest, Contents};
 use prowess_workspace::workspace::Removed;
 use prowess_workspace::{ArtifactError, ArtifactName, ArtifactStore as _};
 use serde_json::json;
 
 use self::own_skills::UsersSkills;
 pub(crate) use self::own_skills::decider_parser;
-use crate::chat::{AgentSetup, ChatAgents, Following, forget_unused};
+use crate::chat::{AgentSetup, ChatAgents, Following, forget_unused, has_files_from_before};
 use crate::config::{Amount, Settings};
 use crate::options::RootArgs;
 use crate::skills::Skills;
@@ -131,6 +132,7 @@ impl ServerAgents {
     /// until the server stops. Any number of servers can do this.
     async fn sweep_files(&self) {
         let Some(contents) = &self.contents else { return };
+        self.wake_unfollowed().await;
         loop {
             match contents.sweep().await {
                 Ok(0) => {}
@@ -138,15 +140,29 @@ impl ServerAgents {
                 Err(error) => tracing::warn!(%error, "Could not remove all files that no thread has"),
             }
             let project = |thread: &ThreadId| self.project(thread);
-            let forgotten = forget_unused(&self.data, self.agents.workspaces(), project, UNUSED).await;
-            if let Err(error) = forgotten {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "Could not remove the directories of all unused threads"
-                );
-            }
+            forget_unused(&self.data, self.agents.workspaces(), project, UNUSED).await;
             tokio::time::sleep(SWEEP).await;
         }
+    }
+
+    /// Lets a worker store the files of threads that are on this machine alone, from before files followed their threads.
+    async fn wake_unfollowed(&self) {
+        let queue = self.database.queue();
+        let projects = std::fs::read_dir(self.data.join(PROJECTS)).into_iter().flatten().flatten();
+        for project in projects {
+            let Some(thread) = project.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            if self.has_files_from_before(&thread).await
+                && let Err(error) = queue.wake(&thread).await
+            {
+                tracing::warn!(%thread, %error, "Could not queue a thread whose files are on this machine alone");
+            }
+        }
+    }
+
+    async fn has_files_from_before(&self, thread: &ThreadId) -> bool {
+        has_files_from_before(&self.data, self.agents.workspaces(), thread, &self.project(thread)).await
     }
 
     fn look_again(&self) -> Result<()> {
@@ -180,7 +196,8 @@ impl ServerAgents {
 
     /// How the files of a user's threads follow them, if they do.
     fn following(&self, owner: &str) -> Option<Following> {
-        Some(Following::new(self.contents.clone()?, owner, &self.data))
+        let threads = self.database.acting_for(owner).owned_threads();
+        Some(Following::new(self.contents.clone()?, owner, &self.data, threads))
     }
 
     async fn served(&self, owner: &str, thread: &ThreadId) -> Result<ServedThread> {
@@ -208,12 +225,23 @@ impl ServerAgents {
         }
     }
 
-    async fn copy(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<()> {
+    async fn copy(
+        &self,
+        owner: &str,
+        (from, to): (&ThreadId, &ThreadId),
+        files: &FollowedFiles,
+        named: &[String],
+    ) -> Result<()> {
         let (source, target) = (self.of_thread(owner, from).await?, self.of_thread(owner, to).await?);
         source.artifacts_of(from)?.copy_all(target.artifacts_of(to)?.scope()).await?;
         if let Some(following) = self.following(owner) {
-            let contents = following.family(from.as_str(), None).await?;
-            return Ok(contents.fork(from.as_str(), to.as_str()).await?);
+            if !files.is_empty() {
+                let parse = |digest: &String| digest.parse::<ContentDigest>().map_err(|why| anyhow!(why));
+                let named = named.iter().map(parse).collect::<Result<Vec<_>>>()?;
+                let contents = following.family(from, files.family()).await?;
+                contents.fork(from.as_str(), to.as_str(), &named).await?;
+            }
+            return Ok(());
         }
         let directories =
             [(self.project(from), self.project(to)), (source.thread_files(from), target.thread_files(to))];
@@ -250,7 +278,7 @@ impl ServerAgents {
             }
         }
         if let Some(following) = self.following(owner) {
-            following.family(thread.as_str(), None).await?.remove(thread.as_str()).await?;
+            following.family(thread, None).await?.remove(thread.as_str()).await?;
         }
         let directories = [self.project(thread), agents.thread_files(thread)];
         let removed = tokio::task::spawn_blocking(move || {
@@ -317,8 +345,15 @@ impl ServedAgents for ServerAgents {
         self.contents.is_some().then_some(self as &dyn ServedFiles)
     }
 
-    async fn fork(&self, owner: &str, from: &ThreadId, to: &ThreadId) -> Result<(), BoxError> {
-        Ok(self.copy(owner, from, to).await?)
+    async fn fork(
+        &self,
+        owner: &str,
+        from: &ThreadId,
+        to: &ThreadId,
+        files: &FollowedFiles,
+        named: &[String],
+    ) -> Result<(), BoxError> {
+        Ok(self.copy(owner, (from, to), files, named).await?)
     }
 
     async fn remove(&self, owner: &str, thread: &ThreadId) -> Result<(), BoxError> {

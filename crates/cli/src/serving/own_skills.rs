@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use async_trait::async_trait;
@@ -41,6 +42,8 @@ const MAX_FINDINGS: usize = 200;
 const TREES: &str = "own-skills";
 /// The directory beside them in which archives are looked at.
 const LOOKED_AT: &str = "looked-at";
+/// How old such a directory is if a process that was killed left it. Others may look at an archive now.
+const ABANDONED: Duration = Duration::from_secs(3600);
 /// The model of a skill that uses the one of its thread.
 const INHERIT: &str = "inherit";
 /// The label of the root of a user's skill.
@@ -105,11 +108,7 @@ impl UsersSkills {
         server: Arc<Mutex<Catalog>>,
         policy: Policy,
     ) -> Self {
-        // A server that was killed leaves what it looked at.
-        let looked_at = data.join(TREES).join(LOOKED_AT);
-        if let Err(error) = remove_tree(&looked_at) {
-            tracing::warn!(%error, directory = %looked_at.display(), "Could not remove old files");
-        }
+        forget_abandoned(&data.join(TREES).join(LOOKED_AT));
         Self { decider, rows, artifacts, data: data.to_owned(), server, policy, users: Mutex::default() }
     }
 
@@ -156,19 +155,21 @@ impl UsersSkills {
         }
     }
 
+    /// The skills of a user that models may see.
+    async fn in_use(&self, owner: &str) -> Result<Vec<SkillDigest>> {
+        if self.decider == OwnSkillsDecider::Off {
+            return Ok(Vec::new());
+        }
+        let rows = self.rows.list(owner).await?;
+        let is_in_use =
+            |skill: &OwnSkill| self.is_trusted(skill) && !rule_names::names(&self.policy, &skill.name);
+        Ok(rows.iter().filter(|skill| is_in_use(skill)).map(|skill| skill.digest).collect())
+    }
+
     /// Builds the catalog of a user again if something changed.
     async fn renew(&self, owner: &str, user: &UserCatalog) -> Result<()> {
         let mut built = user.built.lock().await;
-        let mut digests: Vec<SkillDigest> = match self.decider {
-            OwnSkillsDecider::Off => Vec::new(),
-            _ => {
-                let rows = self.rows.list(owner).await?;
-                let is_in_use = |skill: &OwnSkill| {
-                    self.is_trusted(skill) && !rule_names::names(&self.policy, &skill.name)
-                };
-                rows.iter().filter(|skill| is_in_use(skill)).map(|skill| skill.digest).collect()
-            }
-        };
+        let mut digests = self.in_use(owner).await?;
         let server = lock(&self.server).clone();
         if built.digests == digests && built.server.as_ref().is_some_and(|known| known.is_same(&server)) {
             return Ok(());
@@ -192,10 +193,14 @@ impl UsersSkills {
                 }
             }
             digests = found;
-            let (directory, kept) = (self.trees(owner)?, digests.clone());
+            let directory = self.trees(owner)?;
+            let own = directory.clone();
+            let there = tokio::task::spawn_blocking(move || unpacked_in(&own)).await?;
+            // Asked again after that: another process may have unpacked a skill that is new since the first time.
+            let kept = self.in_use(owner).await?;
             let server = server.clone();
             tokio::task::spawn_blocking(move || {
-                forget_others(&directory, &kept);
+                forget_others(&directory, &there, &kept);
                 if roots.is_empty() {
                     return server;
                 }
@@ -479,16 +484,33 @@ fn artifact_name(digest: &SkillDigest) -> Result<ArtifactName> {
     Ok(ArtifactName::parse(&format!("skills/{}", hex::encode(digest)))?)
 }
 
-/// Removes the unpacked skills of a user that are not in use.
-fn forget_others(directory: &Path, kept: &[SkillDigest]) {
-    let Ok(store) = Store::open(directory) else { return };
-    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+/// The unpacked skills of a user.
+fn unpacked_in(directory: &Path) -> Vec<Digest> {
+    let digest = |entry: std::fs::DirEntry| {
         let name = entry.file_name();
-        let digest = name.to_str().and_then(|name| format!("sha256:{name}").parse::<Digest>().ok());
-        if let Some(digest) = digest.filter(|digest| !kept.contains(digest.as_bytes()))
-            && let Err(error) = store.forget(&digest)
-        {
+        name.to_str().and_then(|name| format!("sha256:{name}").parse::<Digest>().ok())
+    };
+    std::fs::read_dir(directory).into_iter().flatten().flatten().filter_map(digest).collect()
+}
+
+/// Removes those of the unpacked skills of a user that are not in use.
+fn forget_others(directory: &Path, there: &[Digest], kept: &[SkillDigest]) {
+    let Ok(store) = Store::open(directory) else { return };
+    for digest in there.iter().filter(|digest| !kept.contains(digest.as_bytes())) {
+        if let Err(error) = store.forget(digest) {
             tracing::warn!(%error, "Could not remove an unpacked skill");
+        }
+    }
+}
+
+/// Removes what processes that were killed looked at.
+fn forget_abandoned(looked_at: &Path) {
+    for entry in std::fs::read_dir(looked_at).into_iter().flatten().flatten() {
+        let made = entry.metadata().and_then(|found| found.modified());
+        if made.is_ok_and(|made| made.elapsed().is_ok_and(|age| age > ABANDONED))
+            && let Err(error) = remove_tree(&entry.path())
+        {
+            tracing::warn!(%error, directory = %entry.path().display(), "Could not remove old files");
         }
     }
 }
@@ -625,6 +647,51 @@ mod tests {
         for name in ["", ".", "..", "/", "a/b", "../a", "a\\b", "a\nb", "a\u{7f}"] {
             assert!(!is_plain(name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_start_removes_only_what_a_dead_process_left() {
+        let place = tempfile::tempdir().unwrap();
+        let (old, new) = (place.path().join("old"), place.path().join("new"));
+        for directory in [&old, &new] {
+            std::fs::create_dir(directory).unwrap();
+            std::fs::write(directory.join("SKILL.md"), "text").unwrap();
+        }
+        let long_ago = std::time::SystemTime::now() - 2 * ABANDONED;
+        std::fs::File::open(&old).unwrap().set_modified(long_ago).unwrap();
+        forget_abandoned(place.path());
+        assert!(!old.exists() && new.join("SKILL.md").exists());
+    }
+
+    #[tokio::test]
+    async fn a_skill_that_another_process_unpacks_meanwhile_stays() {
+        let data = tempfile::tempdir().unwrap();
+        let database = Database::from(SqliteStore::in_memory().unwrap());
+        let artifacts = Artifacts::in_memory();
+        let process = || {
+            UsersSkills::new(
+                OwnSkillsDecider::User,
+                database.own_skills(),
+                artifacts.clone(),
+                data.path(),
+                Arc::new(Mutex::new(Catalog::empty())),
+                Policy::new(),
+            )
+        };
+        let (one, other) = (process(), process());
+        let anna = database.accounts().add_user("anna", false).await.unwrap().id;
+        let first = one.add(&anna, archive("knots", "first")).await.unwrap().card.digest;
+        one.trust(&anna, &first, &anna, false).await.unwrap();
+        // What one process sees before the other one has the second skill.
+        let directory = one.trees(&anna).unwrap();
+        let (there, kept) = (unpacked_in(&directory), one.in_use(&anna).await.unwrap());
+        let second = other.add(&anna, archive("tides", "second")).await.unwrap().card.digest;
+        other.trust(&anna, &second, &anna, false).await.unwrap();
+        let of_anna = other.catalog_of(&anna).await.unwrap();
+        forget_others(&directory, &there, &kept);
+        let second: Digest = second.parse().unwrap();
+        assert!(unpacked_in(&directory).contains(&second));
+        assert_eq!(described(&of_anna).len(), 2);
     }
 
     #[tokio::test]

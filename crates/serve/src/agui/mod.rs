@@ -24,7 +24,7 @@ use self::input::{AgUiMessage, RunAgentInput, derived_thread};
 use self::translate::{Ids, Translator};
 use crate::api::{
     ApiError, ApiJson, ApiPath, Replied, StreamPlace, WhileWorking, answer, check_allowance, create,
-    no_question, say,
+    files_of, no_question, say,
 };
 use crate::app::App;
 use crate::auth::{Approver, Caller, Reader, Writer};
@@ -215,10 +215,8 @@ async fn resume(
 
 /// The files at the top of the project. A run goes on without them.
 async fn files(app: &App, thread: &OwnedThread) -> Vec<Value> {
-    let listed = async {
-        let served = app.agents.thread(&thread.owner, &thread.id).await.ok()?;
-        served.files.ls(&VirtualPath::parse(PROJECT).ok()?).await.ok()
-    };
+    let listed =
+        async { files_of(app, thread).await.ok()?.ls(&VirtualPath::parse(PROJECT).ok()?).await.ok() };
     let entries = listed.await.map(|listing| listing.entries).unwrap_or_default();
     let file = |entry: &prowess_backend::Entry| {
         let is_directory = entry.kind == EntryKind::Directory;

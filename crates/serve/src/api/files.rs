@@ -205,7 +205,7 @@ async fn followed_now(app: &App, thread: &OwnedThread) -> Result<FollowedFiles, 
 }
 
 /// The files of a thread. If they follow it, they are those of its log, and on no disk of this machine.
-async fn files_of(app: &App, thread: &OwnedThread) -> Result<Arc<dyn Backend>, ApiError> {
+pub(crate) async fn files_of(app: &App, thread: &OwnedThread) -> Result<Arc<dyn Backend>, ApiError> {
     match app.agents.followed_files() {
         Some(followed) => {
             let now = followed_now(app, thread).await?;

@@ -30,6 +30,7 @@ pub(crate) use self::described::describe_errors;
 pub(crate) use self::error::{ApiError, ApiErrorBody, ErrorCode};
 pub(crate) use self::events::{StreamPlace, Streamed, Watching};
 pub(crate) use self::extract::{ApiBytes, ApiJson, ApiPath, ApiQuery};
+pub(crate) use self::files::files_of;
 pub(crate) use self::page_of::{Items, Page};
 pub(crate) use self::questions::{NewReply, Replied, ReplyKind, answer, no_question};
 pub(crate) use self::threads::{create_thread as create, fork_thread as fork, owned};

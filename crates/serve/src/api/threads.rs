@@ -1,5 +1,7 @@
 //! Threads: create, list, search, read, rename, fork, delete and export.
 
+use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +10,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use prowess_agent::queue::{Claim, Post, QueueState};
+use prowess_agent::middleware::FollowedFiles;
+use prowess_agent::queue::{Claim, Post, QueueState, TurnQueue};
 use prowess_agent::thread::ThreadError;
+use prowess_agent::thread_state::Event;
 use prowess_agent::{AgentError, ThreadId};
 use prowess_store::serve::OwnedThread;
 use serde::{Deserialize, Serialize};
@@ -29,7 +33,7 @@ const PAGE: usize = 1000;
 const MAX_TITLE: usize = 400;
 /// The longest search, in characters.
 const MAX_SEARCH: usize = 100;
-/// How long a deletion has a thread for itself.
+/// How long a deletion that died keeps a thread for itself. A deletion renews its claim.
 const DELETION: Duration = Duration::from_secs(60);
 /// How long a deletion waits for a worker that has no turn to work on, and how often it looks.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -271,7 +275,12 @@ pub(super) async fn delete(
     // No worker takes the thread meanwhile.
     let claim = claim_at_rest(&app, &thread).await?;
     let queue = app.inbox_of(&thread.owner);
-    if let Err(error) = delete_claimed(&app, &thread, &claim).await {
+    let deleted = tokio::select! {
+        biased;
+        deleted = delete_claimed(&app, &thread, &claim) => deleted,
+        never = keep(&*queue, &claim) => match never {},
+    };
+    if let Err(error) = deleted {
         // It was queued, or can rest.
         queue.give_back(&claim, Duration::ZERO).await?;
         return Err(error);
@@ -305,6 +314,16 @@ async fn claim_at_rest(app: &App, thread: &OwnedThread) -> Result<Claim, ApiErro
             return Err(ApiError::conflict("The server still looks at the thread. Try again."));
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Keeps the claim of a deletion: many files take long.
+async fn keep(queue: &dyn TurnQueue, claim: &Claim) -> Infallible {
+    loop {
+        tokio::time::sleep(claim.lease.lasts / 3).await;
+        if let Err(error) = queue.keep(claim).await {
+            tracing::warn!(thread = %claim.thread(), %error, "Could not keep a thread for its deletion");
+        }
     }
 }
 
@@ -384,12 +403,17 @@ async fn copy_thread(
     title: &str,
 ) -> Result<OwnedThread, ApiError> {
     let user = &caller.user.id;
+    check_followed(app, from).await?;
     let thread = create_thread(app, caller, &ThreadId::new(), title).await?;
     let forked = async {
+        let (mut files, mut named) = (FollowedFiles::default(), Vec::new());
         if through > 0 {
             app.log_of(&from.owner).fork(&from.id, through, &thread.id).await?;
+            if app.agents.followed_files().is_some() {
+                (files, named) = files_of_log(app, &thread).await?;
+            }
         }
-        Ok::<_, ApiError>(app.agents.fork(user, &from.id, &thread.id).await?)
+        Ok::<_, ApiError>(app.agents.fork(user, &from.id, &thread.id, &files, &named).await?)
     };
     if let Err(error) = forked.await {
         let _ = app.agents.remove(user, &thread.id).await;
@@ -397,6 +421,40 @@ async fn copy_thread(
         return Err(error);
     }
     Ok(thread)
+}
+
+/// Checks that the log of a thread knows its files, if they follow it. If not, a worker stores them.
+async fn check_followed(app: &App, thread: &OwnedThread) -> Result<(), ApiError> {
+    let Some(followed) = app.agents.followed_files() else { return Ok(()) };
+    let is_known = app.look_at(thread, |replay| replay.files.inventory().is_some()).await?;
+    if is_known || !followed.has_files_from_before(&thread.id).await {
+        return Ok(());
+    }
+    app.inbox_of(&thread.owner).wake(&thread.id).await?;
+    app.tell_posted(&thread.id);
+    Err(ApiError::conflict(
+        "The files of this thread are not in the object store yet. Try again in a moment.",
+    ))
+}
+
+/// What the log of a thread says about its files, and the digests of all inventories and contents that it names.
+async fn files_of_log(app: &App, thread: &OwnedThread) -> Result<(FollowedFiles, Vec<String>), ApiError> {
+    let log = app.log_of(&thread.owner);
+    let (mut files, mut named, mut last) = (FollowedFiles::default(), BTreeSet::new(), 0);
+    loop {
+        let page = log.events(&thread.id, last, PAGE).await?;
+        for stored in &page {
+            last = stored.number;
+            let Event::StateChanged { changes } = &stored.event else { continue };
+            for change in changes {
+                files.read(change);
+                named.extend(FollowedFiles::named_by(change));
+            }
+        }
+        if page.len() < PAGE {
+            return Ok((files, named.into_iter().collect()));
+        }
+    }
 }
 
 /// The form of an export.

@@ -37,6 +37,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How long a thread waits whose worker lost the database, times the number of attempts, up to some seconds.
 const SOON: Duration = Duration::from_millis(500);
 const LONGEST_SOON: Duration = Duration::from_secs(5);
+/// The same if what a middleware needs is away, such as the object store. Each attempt waits twice as long as the one before, up to
+/// this.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How long it may take to give threads back when the server stops.
 const HAND_OVER: Duration = Duration::from_secs(3);
 
@@ -178,6 +181,16 @@ async fn give_up(app: &App, claim: &Claim, live: &LiveThread, error: &WorkError)
             let delay = (SOON * claim.attempt.min(100)).min(LONGEST_SOON);
             app.queue.give_back(claim, delay).await.map(|()| Failed::Again)
         }
+        // Neither is that. A post of the thread's owner wakes it before.
+        error if error.waits() => {
+            let delay = wait(claim.attempt);
+            tracing::warn!(%thread, %error, ?delay, "Could not go on with the thread yet");
+            live.tell(Piece::Notice(
+                "The server cannot reach what this turn needs, and tries again. You can cancel the turn."
+                    .to_owned(),
+            ));
+            app.queue.give_back(claim, delay).await.map(|()| Failed::Again)
+        }
         error => {
             let problem = with_causes(error);
             tracing::error!(%thread, error = problem, attempt = claim.attempt, "Could not work on the thread");
@@ -205,6 +218,11 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     causes.map(ToString::to_string).fold(error.to_string(), |told, cause| {
         if told.ends_with(&cause) { told } else { format!("{told}: {cause}") }
     })
+}
+
+/// How long a thread waits that so many attempts could not go on with.
+fn wait(attempt: u32) -> Duration {
+    (SOON * 2_u32.pow(attempt.saturating_sub(1).min(10))).min(LONGEST_WAIT)
 }
 
 async fn work_on(app: &App, claim: &Claim, live: &Arc<LiveThread>) -> Result<(), WorkError> {
@@ -254,6 +272,11 @@ impl WorkError {
         )
     }
 
+    /// Whether it is about something else that may answer again, such as an object store.
+    fn waits(&self) -> bool {
+        matches!(self, Self::Agent(AgentError::Middleware { source, .. }) if source.passes())
+    }
+
     /// Whether it is not about this thread, so that another attempt may succeed.
     fn passes(&self) -> bool {
         matches!(self, Self::HandedOver | Self::Agent(AgentError::Reopen))
@@ -276,5 +299,11 @@ mod tests {
         assert_eq!(with_causes(&error("the disk is full")), "cannot create /a: the disk is full");
         assert_eq!(with_causes(&error("create /a")), "cannot create /a");
         assert_eq!(with_causes(&WorkError::Panicked), "the worker crashed");
+    }
+
+    #[test]
+    fn attempts_wait_longer_and_longer() {
+        let waits: Vec<u128> = [0, 1, 2, 3, 7, u32::MAX].map(|attempt| wait(attempt).as_millis()).into();
+        assert_eq!(waits, [500, 500, 1000, 2000, 30_000, 30_000]);
     }
 }

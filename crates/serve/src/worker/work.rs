@@ -124,6 +124,8 @@ impl<'a> Work<'a> {
         let worked = worked.await;
         let summary = self.keeping(self.summarise(&mut thread)).await.and_then(|stored| stored);
         let closed = thread.close().await;
+        // Whoever has the thread next needs its directories.
+        drop(served);
         let worked = worked?;
         // A list that is not up to date is no reason to work again.
         if let Err(error) = summary {

@@ -12,7 +12,13 @@ DROP INDEX prowess_queue_line;
 CREATE INDEX prowess_queue_line ON prowess_queue ((place - 100 * priority), queued, thread)
     WHERE owner IS NULL AND dead IS NULL AND not_before IS NULL;
 CREATE INDEX prowess_queue_delayed ON prowess_queue (not_before) WHERE not_before IS NOT NULL;
-CREATE INDEX prowess_queue_held_user ON prowess_queue (belongs_to) WHERE owner IS NOT NULL;
+-- sqlite: CREATE INDEX prowess_queue_held_user ON prowess_queue (belongs_to) WHERE owner IS NOT NULL;
+-- postgres: -- Whether a thread is claimed. With `owner IS NOT NULL`, PostgreSQL may take any index of claimed threads, if statistics say that
+-- postgres: -- there are none. No two indexes fit a condition on this column.
+-- postgres: ALTER TABLE prowess_queue ADD COLUMN held BIGINT NOT NULL
+-- postgres:     GENERATED ALWAYS AS (CASE WHEN owner IS NULL THEN 0 ELSE 1 END) STORED;
+-- postgres: DROP INDEX prowess_queue_user;
+-- postgres: CREATE INDEX prowess_queue_user ON prowess_queue (belongs_to, held, place);
 
 -- How far users have come. It outlasts their rows in the queue: whoever posts, rests and posts again gets a later place each time.
 CREATE TABLE prowess_places (
@@ -77,7 +83,8 @@ CREATE INDEX prowess_places_line ON prowess_places (line);
 -- postgres:     SELECT known.person, GREATEST(
 -- postgres:         0,
 -- postgres:         (SELECT last.place + 1 FROM prowess_places AS last WHERE last.person = known.person),
--- postgres:         (SELECT MAX(own.place) + 1 FROM prowess_queue AS own WHERE own.belongs_to = known.person),
+-- postgres:         (SELECT MAX(own.place) + 1 FROM prowess_queue AS own WHERE own.belongs_to = known.person AND own.held = 0),
+-- postgres:         (SELECT MAX(own.place) + 1 FROM prowess_queue AS own WHERE own.belongs_to = known.person AND own.held = 1),
 -- postgres:         (SELECT MAX(others.line) FROM prowess_places AS others),
 -- postgres:         (
 -- postgres:             SELECT LEAST(next.place, next.place - 100 * next.priority) FROM prowess_queue AS next
@@ -128,10 +135,14 @@ CREATE INDEX prowess_places_line ON prowess_places (line);
 -- postgres: --
 -- postgres: -- Limits of users are exact: workers that claim for the same user wait for each other. The threads of users at their limit are left
 -- postgres: -- out of what is read next.
+-- postgres: --
+-- postgres: -- No index helps with the time of a volatile function, so the time is read once. Without LIMIT, PostgreSQL would sort the whole line
+-- postgres: -- for each claim. Its plan must not depend on statistics: a queue that was empty when they were made can be long now.
 -- postgres: CREATE FUNCTION prowess_claim_next(
 -- postgres:     new_owner BYTEA, lasts BIGINT, per_user BIGINT, in_all BIGINT, why BYTEA, most_failures BIGINT
 -- postgres: ) RETURNS TABLE (claimed TEXT, attempt BIGINT, takes_over BIGINT, lease BIGINT)
--- postgres: LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
+-- postgres: LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+-- postgres: SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 -- postgres: DECLARE
 -- postgres:     moment BIGINT := prowess_now();
 -- postgres:     one RECORD;
@@ -184,8 +195,7 @@ CREATE INDEX prowess_places_line ON prowess_places (line);
 -- postgres:             CONTINUE WHEN one.belongs_to = ANY (full_users);
 -- postgres:             IF one.belongs_to <> '' AND per_user < 9223372036854775807 THEN
 -- postgres:                 IF (
--- postgres:                     SELECT COUNT(*) FROM prowess_queue AS held
--- postgres:                     WHERE held.belongs_to = one.belongs_to AND held.owner IS NOT NULL
+-- postgres:                     SELECT COUNT(*) FROM prowess_queue AS own WHERE own.belongs_to = one.belongs_to AND own.held = 1
 -- postgres:                 ) >= per_user THEN
 -- postgres:                     full_users := full_users || one.belongs_to;
 -- postgres:                     CONTINUE;
@@ -198,8 +208,7 @@ CREATE INDEX prowess_places_line ON prowess_places (line);
 -- postgres:                     CONTINUE;
 -- postgres:                 END IF;
 -- postgres:                 IF (
--- postgres:                     SELECT COUNT(*) FROM prowess_queue AS held
--- postgres:                     WHERE held.belongs_to = one.belongs_to AND held.owner IS NOT NULL
+-- postgres:                     SELECT COUNT(*) FROM prowess_queue AS own WHERE own.belongs_to = one.belongs_to AND own.held = 1
 -- postgres:                 ) >= per_user THEN
 -- postgres:                     full_users := full_users || one.belongs_to;
 -- postgres:                     CONTINUE;

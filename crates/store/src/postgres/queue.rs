@@ -1,6 +1,6 @@
 //! Claims in PostgreSQL.
 
-use prowess_agent::queue::{ClaimLimits, MAX_ATTEMPTS, WORKER_VANISHED};
+use prowess_agent::queue::{ClaimLimits, MAX_VANISHED, WORKER_VANISHED};
 
 use super::PostgresStore;
 use crate::error::DatabaseError;
@@ -23,7 +23,7 @@ impl PostgresStore {
             signed(limits.per_user).into(),
             signed(limits.in_all).into(),
             WORKER_VANISHED.as_bytes().into(),
-            i64::from(MAX_ATTEMPTS).into(),
+            i64::from(MAX_VANISHED).into(),
         ];
         let rows = self.query(Statement::new(sql::CLAIM, values)).await?;
         let mut look = ClaimLook::default();

@@ -1,6 +1,6 @@
 //! Claims in SQLite.
 
-use prowess_agent::queue::{ClaimLimits, MAX_ATTEMPTS, WORKER_VANISHED};
+use prowess_agent::queue::{ClaimLimits, MAX_VANISHED, WORKER_VANISHED};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::SqliteStore;
@@ -50,7 +50,7 @@ impl SqliteStore {
 fn lose_claims(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let now: i64 = connection.prepare_cached(sql::NOW)?.query_row([], |row| row.get(0))?;
     let mut lose = connection.prepare_cached(sql::queue::LOSE_CLAIMS)?;
-    let values = params![WORKER_VANISHED.as_bytes(), MAX_ATTEMPTS, now];
+    let values = params![WORKER_VANISHED.as_bytes(), MAX_VANISHED, now];
     let lost = lose.query_map(values, |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)))?;
     let lost: Vec<_> = lost.collect::<rusqlite::Result<_>>()?;
     Ok(lost.into_iter().filter(|(_, died)| *died).map(|(thread, _)| thread).collect())

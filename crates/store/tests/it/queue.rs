@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_agent::queue::{
-    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueNumbers,
-    QueueState, QueuedThread, TurnQueue,
+    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, Post, PostIf, Posted, Priority, QueueError,
+    QueueNumbers, QueueState, QueuedThread, TurnQueue,
 };
 use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread_state::StateChange;
@@ -232,6 +232,32 @@ async fn what_is_too_deep_for_an_event_is_not_posted() {
         let refused = queue.post(&thread, &Post::Change { id: "1".to_owned(), change }).await.unwrap_err();
         assert!(refused.to_string().contains("levels deep"), "{refused}");
         assert_eq!(queue.state(&thread).await.unwrap(), QueueState::Rests);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_passes_over_a_long_line_of_a_user_at_the_limit() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let (accounts, threads, queue) = (database.accounts(), database.owned_threads(), database.queue());
+        let anna = accounts.add_user("anna", false).await.unwrap().id;
+        let ben = accounts.add_user("ben", false).await.unwrap().id;
+        // More than one look at the line finds.
+        for _ in 0..130 {
+            let own = threads.create(&anna, &ThreadId::new(), "default", "").await.unwrap().id;
+            queue.wake(&own).await.unwrap();
+        }
+        let limits = ClaimLimits { per_user: 1, ..ClaimLimits::default() };
+        let first = queue.claim("one", LONG, limits).await.unwrap().unwrap();
+        let last = threads.create(&ben, &ThreadId::new(), "default", "").await.unwrap().id;
+        let say = Post::Say { message: Message::user("Hi."), priority: Priority::Low };
+        queue.post(&last, &say).await.unwrap();
+        let claimed = queue.claim("one", LONG, limits).await.unwrap().expect("ben has none yet");
+        assert_eq!(claimed.thread(), &last);
+        assert!(queue.claim("one", LONG, limits).await.unwrap().is_none(), "each has one");
+        queue.give_back(&first, LONG).await.unwrap();
+        let next = queue.claim("one", LONG, limits).await.unwrap().expect("anna has none now");
+        assert_ne!(next.thread(), first.thread(), "it waits");
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::BoxError;
 use super::list::MAX_INVENTORY_BYTES;
+use super::store::TooLarge;
 use super::{ContentDigest, ContentStore, Inventory, InventoryError, InventoryFile};
 use crate::digest::short;
 
@@ -66,7 +67,7 @@ struct Shared {
 /// # async fn main() -> Result<(), prowess_workspace::inventory::InventoryError> {
 /// let contents = Contents::new(Arc::new(MemoryContents::default())).family("ada", "thread-1");
 /// let stored = contents.put_inventory("thread-1", &Inventory::default()).await?;
-/// contents.fork("thread-1", "thread-2").await?;
+/// contents.fork("thread-1", "thread-2", &[stored]).await?;
 /// contents.remove("thread-1").await?;
 /// assert_eq!(contents.inventory("thread-2", stored).await?, Inventory::default());
 /// # Ok(())
@@ -143,6 +144,10 @@ impl Shared {
         }
     }
 
+    fn forget(&self, name: &str) {
+        self.stored().remove(name);
+    }
+
     fn remembers(&self, name: &str) -> bool {
         self.stored().get(name).is_some_and(|at| at.elapsed() < REMEMBERED)
     }
@@ -207,6 +212,11 @@ impl FamilyContents {
 
     pub(super) fn store(&self) -> &dyn ContentStore {
         &*self.shared.store
+    }
+
+    /// Forgets that this process stored something, because it is about to be removed.
+    pub(super) fn forget_stored(&self, name: &str) {
+        self.shared.forget(name);
     }
 
     /// Whether this process stored a content so recently that it must be there.
@@ -287,7 +297,13 @@ impl FamilyContents {
             || format!("reading {what}"),
             || {
                 Box::pin(async {
-                    let found = self.store().get(name, most).await?;
+                    let found = match self.store().get(name, most).await {
+                        Err(error) if error.is::<TooLarge>() => {
+                            is_damaged.store(true, Ordering::Relaxed);
+                            return Ok(None);
+                        }
+                        found => found?,
+                    };
                     let other = found.as_ref().is_some_and(|bytes| ContentDigest::of(bytes) != digest);
                     is_damaged.store(other, Ordering::Relaxed);
                     Ok(found.filter(|_| !other))
@@ -323,7 +339,7 @@ impl FamilyContents {
     ///
     /// # Errors
     ///
-    /// The store failed, or does not have what it took.
+    /// The store failed, or does not have what it took. Or the inventory is too large to be read again.
     pub async fn put_inventory(
         &self,
         thread: &str,
@@ -331,6 +347,10 @@ impl FamilyContents {
     ) -> Result<ContentDigest, InventoryError> {
         let bytes = Bytes::from(inventory.to_bytes());
         let digest = ContentDigest::of(&bytes);
+        if bytes.len() as u64 > MAX_INVENTORY_BYTES {
+            let problem = format!("it has more than {MAX_INVENTORY_BYTES} bytes");
+            return Err(InventoryError::Unusable { digest, problem });
+        }
         self.put_named(&self.inventory_name(thread, digest), bytes, "the list of files").await?;
         Ok(digest)
     }

@@ -43,6 +43,12 @@ pub enum InventoryError {
         /// What is wrong.
         problem: String,
     },
+    /// Another process of this machine works with the directories of the thread.
+    #[error("another process of this machine still works with the thread's directories")]
+    InUse,
+    /// The last restore failed, so the directories are neither what they were nor what they should be.
+    #[error("the thread's files were restored only in part")]
+    HalfRestored,
     /// The local disk failed.
     #[error("{action} failed: {error}")]
     Local {
@@ -54,6 +60,19 @@ pub enum InventoryError {
 }
 
 impl InventoryError {
+    /// Whether the same can work later, although nothing about the thread changes: the store did not answer, or another
+    /// process uses the directories.
+    ///
+    /// ```
+    /// use prowess_workspace::inventory::InventoryError;
+    ///
+    /// assert!(InventoryError::InUse.passes());
+    /// assert!(!InventoryError::HalfRestored.passes());
+    /// ```
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Store { .. } | Self::InUse)
+    }
+
     pub(super) fn local(action: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         move |error| Self::Local { action: action.into(), error }
     }

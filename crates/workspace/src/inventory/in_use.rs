@@ -1,4 +1,5 @@
-//! Which directories of threads are in use on this machine. Those that are not can go: the store has their files.
+//! Which directories of threads are in use on this machine, by one process each. Those that are not can go: the store has
+//! their files.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -19,8 +20,9 @@ fn lock_of(note: &Path) -> PathBuf {
     note.with_extension(LOCK)
 }
 
-/// Says that the directories of a note are in use, until the file is closed. The time of the file is that of the last use.
-pub(super) fn hold(note: &Path) -> io::Result<File> {
+/// Takes the directories of a note for one process, until the file is closed. `None` if another one has them. The time of
+/// the file is that of the last use.
+pub(super) fn hold(note: &Path) -> io::Result<Option<File>> {
     use std::os::unix::fs::DirBuilderExt as _;
     let path = lock_of(note);
     if let Some(parent) = path.parent() {
@@ -28,10 +30,14 @@ pub(super) fn hold(note: &Path) -> io::Result<File> {
     }
     for _ in 0..MAX_ATTEMPTS {
         let file = File::options().create(true).truncate(false).write(true).open(&path)?;
-        file.lock_shared()?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
         if is_there(&file, &path)? {
             file.set_modified(SystemTime::now())?;
-            return Ok(file);
+            return Ok(Some(file));
         }
     }
     Err(io::Error::other("others keep removing the thread's directories"))

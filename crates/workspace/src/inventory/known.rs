@@ -22,6 +22,16 @@ pub(super) struct KnownFiles {
     /// The start of the machine. After a crash of the machine, files can have other bytes than their times say.
     boot: String,
     pub(super) files: HashMap<String, KnownFile>,
+    /// Whether the directories have files from before the thread was followed, as far as is known. They are kept until the
+    /// log names an inventory that has them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) from_before: bool,
+    /// The last inventory that was captured since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) captured: Option<ContentDigest>,
+    /// Whether there was no note.
+    #[serde(skip)]
+    pub(super) is_new: bool,
 }
 
 /// A file as it was when it was read.
@@ -68,7 +78,7 @@ pub(super) fn changed(stat: &Stat) -> i128 {
 }
 
 impl KnownFiles {
-    /// Reads the note at `path`. Without one, or with one of an earlier start of the machine, nothing is known.
+    /// Reads the note at `path`. Without one, or with one of an earlier start of the machine, no file is known.
     pub(super) fn read(path: &Path) -> Self {
         use std::io::Read as _;
         let read = || -> Option<Self> {
@@ -79,8 +89,11 @@ impl KnownFiles {
             serde_json::from_slice(&bytes).ok()
         };
         let boot = boot();
-        let known = read().filter(|known| known.boot == boot && !boot.is_empty());
-        known.unwrap_or_else(|| Self { boot, files: HashMap::new() })
+        match read() {
+            Some(known) if known.boot == boot && !boot.is_empty() => known,
+            Some(known) => Self { boot, files: HashMap::new(), ..known },
+            None => Self { boot, is_new: true, ..Self::default() },
+        }
     }
 
     /// Writes the note at `path`.

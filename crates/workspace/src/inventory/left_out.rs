@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, MAX_PATH};
+use super::{MAX_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES, MAX_PATH, MAX_PATH_BYTES};
 
 /// How many paths are named for each reason.
 const MAX_EXAMPLES: usize = 5;
@@ -33,6 +33,8 @@ pub enum LeftOutReason {
     TooMany,
     /// All files together have more than [`MAX_BYTES`].
     NoRoom,
+    /// All paths together have more than [`MAX_PATH_BYTES`].
+    LongPaths,
 }
 
 impl fmt::Display for LeftOutReason {
@@ -48,6 +50,7 @@ impl fmt::Display for LeftOutReason {
             Self::TooDeep => write!(f, "more than {MAX_DEPTH} directories deep"),
             Self::TooMany => write!(f, "more than {MAX_FILES} files"),
             Self::NoRoom => write!(f, "more than {} MiB in all", MAX_BYTES >> 20),
+            Self::LongPaths => write!(f, "paths of more than {} MiB in all", MAX_PATH_BYTES >> 20),
         }
     }
 }

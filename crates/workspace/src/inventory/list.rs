@@ -113,6 +113,11 @@ impl Inventory {
         self
     }
 
+    /// Whether there is nothing: no file, no directory, and nothing that is left out.
+    pub(super) fn is_bare(&self) -> bool {
+        self.files.is_empty() && self.empty_directories.is_empty() && self.left_out.is_empty()
+    }
+
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         // Strings, numbers and lists can always be written.
         serde_json::to_vec(self).unwrap_or_default()

@@ -1,6 +1,7 @@
 //! The directories of a thread on this machine.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,6 +22,10 @@ use crate::workspace::{Removed, Workspaces};
 
 /// The directories of a workspace that belong to a thread. Skills are staged again.
 const OF_WORKSPACE: [&str; 3] = ["work", "runs", "out"];
+/// How often the directories are tried that another process has, and how long the pauses are: a few seconds in all.
+const MAX_TRIES: u32 = 14;
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// Directories that are always there.
 const STANDING: [&str; 1] = ["work/work/inputs"];
 
@@ -73,7 +78,9 @@ struct TreeState {
     known: Option<Arc<KnownFiles>>,
     /// The inventory that was last stored or restored.
     stored: Arc<Inventory>,
-    /// A lock: as long as it is held, the directories are in use.
+    /// Whether a restore began and is not complete. What is there then must not be captured.
+    is_half_done: bool,
+    /// A lock: as long as it is held, the directories are in use by this tree alone.
     in_use: Option<File>,
 }
 
@@ -97,6 +104,9 @@ pub struct Restored {
     pub fetched: usize,
     /// How many files and directories were removed.
     pub removed: usize,
+    /// How many files stayed that the inventory lacks: they are from before the thread was followed, and the log has named
+    /// no inventory of this machine since.
+    pub kept: usize,
 }
 
 /// Whether missing directories are made.
@@ -133,12 +143,39 @@ impl Local {
         Ok(OpenTree::new(roots, opened))
     }
 
-    /// Makes the directories, except for the workspace. If there is a note, empties all of them.
-    fn begin(&self) -> std::io::Result<()> {
-        if self.note.exists() {
-            restore::prune(&self.open(Missing::LeaveOut)?, &Inventory::default(), &STANDING)?;
+    /// Makes the directories, except for the workspace. Empties all of them, unless they have files from before the thread
+    /// was followed. Returns the note about the files that stay.
+    fn begin(&self, known: &KnownFiles) -> std::io::Result<KnownFiles> {
+        let tree = self.open(Missing::LeaveOut)?;
+        let mut note = known.clone();
+        (note.is_new, note.captured) = (false, None);
+        if known.is_new || known.from_before {
+            let found = tree.scan(&STANDING, known)?;
+            note.from_before = known.from_before || !found.inventory.is_bare();
+            note.files = found.known;
+        } else {
+            restore::prune(&tree, &Inventory::default(), &STANDING)?;
+            note.files.clear();
         }
-        self.roots.iter().try_for_each(|root| make(&root.directory))
+        self.roots.iter().try_for_each(|root| make(&root.directory))?;
+        Ok(note)
+    }
+
+    fn has_files_from_before(&self) -> std::io::Result<bool> {
+        let known = KnownFiles::read(&self.note);
+        if !known.is_new {
+            return Ok(known.from_before && known.captured.is_none());
+        }
+        for root in self.open(Missing::LeaveOut)?.roots() {
+            let (entries, _) = root.directory.entries(usize::MAX)?;
+            let stands = |name: &OsStr| {
+                name.to_str().is_some_and(|name| STANDING.contains(&&*format!("{}/{name}", root.at)))
+            };
+            if entries.iter().any(|(name, _)| !stands(name)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The copy of the last inventory.
@@ -148,15 +185,20 @@ impl Local {
 
     fn forget_unused(&self, unused_for: Duration) -> std::io::Result<bool> {
         let Some(_taken) = in_use::take_unused(&self.note, unused_for)? else { return Ok(false) };
+        let known = KnownFiles::read(&self.note);
+        // The store may lack these files.
+        if known.is_new || known.from_before {
+            return Ok(false);
+        }
         if let Some((workspaces, id)) = &self.workspace
             && workspaces.remove(id).map_err(std::io::Error::other)? == Removed::InUse
         {
             return Ok(false);
         }
-        // Without its directories, the note would be wrong.
-        remove_tree(&self.note)?;
-        remove_tree(&self.inventory_copy())?;
         self.roots.iter().try_for_each(|root| remove_tree(&root.directory))?;
+        // The note goes last: without one, the files would seem to be from before the thread was followed.
+        remove_tree(&self.inventory_copy())?;
+        remove_tree(&self.note)?;
         in_use::remove(&self.note).map(|()| true)
     }
 
@@ -206,13 +248,29 @@ impl LocalTree {
     ///
     /// # Errors
     ///
-    /// The disk or the store failed. The next capture tries again.
+    /// The disk or the store failed, and the next capture tries again. Or the last restore failed, and has to be repeated first.
     pub async fn capture(
         &self,
         contents: &FamilyContents,
         thread: &str,
     ) -> Result<Option<Captured>, InventoryError> {
+        self.capture_to(async { Ok(contents.clone()) }, thread).await
+    }
+
+    /// The same, and looks for the contents only if something changed.
+    ///
+    /// # Errors
+    ///
+    /// The same, and those of `contents`.
+    pub async fn capture_to(
+        &self,
+        contents: impl Future<Output = Result<FamilyContents, InventoryError>>,
+        thread: &str,
+    ) -> Result<Option<Captured>, InventoryError> {
         let mut state = self.0.state.lock().await;
+        if state.is_half_done {
+            return Err(InventoryError::HalfRestored);
+        }
         let known = self.known(&mut state).await?;
         let local = Arc::clone(&self.0);
         let looked = blocking(move || local.look(Missing::LeaveOut, &known)).await;
@@ -221,6 +279,7 @@ impl LocalTree {
             self.note(&mut state, known, Changed::No).await?;
             return Ok(None);
         }
+        let contents = &contents.await?;
         let (inventory, known) = store_new(Arc::new(tree), &state.stored, inventory, known, contents).await?;
         let digest = contents.put_inventory(thread, &inventory).await?;
         let is_new = inventory.left_out() != state.stored.left_out();
@@ -228,6 +287,7 @@ impl LocalTree {
         let inventory = Arc::new(inventory);
         state.stored = Arc::clone(&inventory);
         self.keep_inventory(&inventory).await;
+        state.change_note(|note| note.captured = note.from_before.then_some(digest));
         self.note(&mut state, known, Changed::Yes).await?;
         Ok(Some(Captured { digest, inventory, left_out }))
     }
@@ -235,10 +295,13 @@ impl LocalTree {
     /// Makes the directories equal to an inventory with later changes. Files that are there already stay, and everything
     /// else goes: also what a dead process left half-done.
     ///
+    /// Files from before the thread was followed do not go, unless the inventory is one that was captured here and so has them.
+    /// If the inventory has another file at the place of one, the file gets a name that ends in `.from-before`.
+    ///
     /// # Errors
     ///
-    /// The disk or the store failed, or the inventory has a path that no directory has. A part may be restored; the next
-    /// restore does the rest.
+    /// The disk or the store failed, another process uses the directories, or the inventory has a path that no directory has.
+    /// A part may be restored. Then nothing is captured until a restore does the rest.
     pub async fn restore(
         &self,
         contents: &FamilyContents,
@@ -247,6 +310,8 @@ impl LocalTree {
         changed: impl FnOnce(Inventory) -> Inventory,
     ) -> Result<Restored, InventoryError> {
         let mut state = self.0.state.lock().await;
+        // Until it is complete, also if this future is dropped.
+        state.is_half_done = true;
         self.hold(&mut state).await?;
         let stored = match self.last_inventory(digest).await {
             Some(own) => own,
@@ -254,15 +319,26 @@ impl LocalTree {
         };
         let wanted = Arc::new(changed(stored.clone()));
         let known = self.known(&mut state).await?;
-        // Whatever happens, captures begin from there.
-        state.stored = Arc::new(stored);
-        self.keep_inventory(&state.stored).await;
-        let local = Arc::clone(&self.0);
+        let stored = Arc::new(stored);
+        self.keep_inventory(&stored).await;
+        let (local, is_new) = (Arc::clone(&self.0), known.is_new);
+        let has_them = known.captured == Some(digest);
+        let from_before = known.from_before && !has_them;
         let looked = blocking(move || local.look(Missing::Make, &known)).await;
         let (tree, Scan { inventory: found, mut known }) = looked.map_err(interrupted)??;
+        let from_before = (from_before || is_new && !found.is_bare()) && found != *wanted;
+        let changed = state.change_note(|note| {
+            (note.from_before, note.is_new) = (from_before, false);
+            note.captured = note.captured.filter(|_| from_before);
+        });
         if found == *wanted {
-            self.note(&mut state, known, Changed::No).await?;
+            self.note(&mut state, known, changed).await?;
+            (state.stored, state.is_half_done) = (stored, false);
             return Ok(Restored::default());
+        }
+        if changed == Changed::Yes {
+            // Before anything goes.
+            self.note(&mut state, known.clone(), changed).await?;
         }
         let outside = wanted.files().iter().map(|file| &file.path).chain(wanted.empty_directories());
         if let Some(path) = outside.into_iter().find(|path| tree.find(path).is_none()) {
@@ -270,9 +346,20 @@ impl LocalTree {
             return Err(InventoryError::Unusable { digest, problem });
         }
         let tree = Arc::new(tree);
-        let (own, pruned) = (Arc::clone(&tree), Arc::clone(&wanted));
-        let pruned = blocking(move || restore::prune(&own, &pruned, &STANDING)).await;
-        let removed = pruned.flatten().map_err(InventoryError::local("removing files"))?;
+        let (own, all, there) = (Arc::clone(&tree), Arc::clone(&wanted), found.clone());
+        let pruned = blocking(move || {
+            if from_before {
+                restore::set_aside(&own, &there, &all).map(|()| 0)
+            } else {
+                restore::prune(&own, &all, &STANDING)
+            }
+        });
+        let removed = pruned.await.flatten().map_err(InventoryError::local("removing files"))?;
+        let kept = if from_before {
+            found.files().iter().filter(|file| wanted.file(&file.path) != Some(file)).count()
+        } else {
+            0
+        };
         let missing: Vec<InventoryFile> =
             wanted.files().iter().filter(|file| found.file(&file.path) != Some(file)).cloned().collect();
         known.retain(|path, _| wanted.file(path).is_some() && found.file(path) == wanted.file(path));
@@ -282,23 +369,40 @@ impl LocalTree {
         let made = blocking(move || restore::make_directories(&own, &made)).await;
         made.flatten().map_err(InventoryError::local("making directories"))?;
         self.note(&mut state, known, Changed::Yes).await?;
-        Ok(Restored { fetched, removed })
+        (state.stored, state.is_half_done) = (stored, false);
+        Ok(Restored { fetched, removed, kept })
     }
 
-    /// Begins to follow a thread that has no inventory. Files that are there from before stay. If they were followed before,
-    /// as the note says, everything goes that a dead process left.
+    /// Begins to follow a thread that has no inventory. Files that are there from before stay, until the log names an
+    /// inventory that has them. If there were none, everything goes that a dead process left.
+    ///
+    /// # Errors
+    ///
+    /// The disk failed, or another process uses the directories.
+    pub async fn begin(&self) -> Result<(), InventoryError> {
+        let mut state = self.0.state.lock().await;
+        state.is_half_done = true;
+        self.hold(&mut state).await?;
+        let known = self.known(&mut state).await?;
+        let local = Arc::clone(&self.0);
+        let begun = blocking(move || local.begin(&known)).await.flatten();
+        let begun = begun.map_err(InventoryError::local("making the thread's directories"))?;
+        let files = begun.files.clone();
+        state.known = Some(Arc::new(begun));
+        self.note(&mut state, files, Changed::Yes).await?;
+        (state.stored, state.is_half_done) = (Arc::default(), false);
+        Ok(())
+    }
+
+    /// Whether there are files from before the thread was followed that no inventory has.
     ///
     /// # Errors
     ///
     /// The disk failed.
-    pub async fn begin(&self) -> Result<(), InventoryError> {
-        let mut state = self.0.state.lock().await;
-        self.hold(&mut state).await?;
+    pub async fn has_files_from_before(&self) -> Result<bool, InventoryError> {
         let local = Arc::clone(&self.0);
-        let begun = blocking(move || local.begin()).await.flatten();
-        begun.map_err(InventoryError::local("making the thread's directories"))?;
-        state.stored = Arc::default();
-        self.note(&mut state, HashMap::new(), Changed::Yes).await
+        let found = blocking(move || local.has_files_from_before()).await.flatten();
+        found.map_err(InventoryError::local("looking at the thread's directories"))
     }
 
     /// Writes a file whose content is stored, in place of what is at its path.
@@ -353,14 +457,22 @@ impl LocalTree {
         }
     }
 
-    /// Keeps others from removing the directories.
+    /// Takes the directories for this tree alone. A process that lost the thread may take a moment to notice.
     async fn hold(&self, state: &mut TreeState) -> Result<(), InventoryError> {
-        if state.in_use.is_none() {
+        let mut pause = FIRST_PAUSE;
+        for _ in 0..MAX_TRIES {
+            if state.in_use.is_some() {
+                return Ok(());
+            }
             let local = Arc::clone(&self.0);
             let held = blocking(move || in_use::hold(&local.note)).await.flatten();
-            state.in_use = Some(held.map_err(InventoryError::local("opening the thread's directories"))?);
+            state.in_use = held.map_err(InventoryError::local("opening the thread's directories"))?;
+            if state.in_use.is_none() {
+                tokio::time::sleep(pause).await;
+                pause = LONGEST_PAUSE.min(pause * 2);
+            }
         }
-        Ok(())
+        if state.in_use.is_some() { Ok(()) } else { Err(InventoryError::InUse) }
     }
 
     async fn opened(&self) -> Result<Arc<OpenTree>, InventoryError> {
@@ -386,8 +498,8 @@ impl LocalTree {
         changed: Changed,
     ) -> Result<(), InventoryError> {
         let mut known = state.known.take().map(Arc::unwrap_or_clone).unwrap_or_default();
-        let is_same = known.files == files;
-        known.files = files;
+        let is_same = known.files == files && !known.is_new;
+        (known.files, known.is_new) = (files, false);
         let known = Arc::new(known);
         state.known = Some(Arc::clone(&known));
         if is_same && changed == Changed::No {
@@ -396,6 +508,18 @@ impl LocalTree {
         let local = Arc::clone(&self.0);
         let written = blocking(move || known.write(&local.note)).await.flatten();
         written.map_err(InventoryError::local("writing the note about the thread's files"))
+    }
+}
+
+impl TreeState {
+    /// Changes what the note says besides the files.
+    fn change_note(&mut self, change: impl FnOnce(&mut KnownFiles)) -> Changed {
+        let mut note = self.known.take().map(Arc::unwrap_or_clone).unwrap_or_default();
+        let before = (note.from_before, note.captured, note.is_new);
+        change(&mut note);
+        let is_same = before == (note.from_before, note.captured, note.is_new);
+        self.known = Some(Arc::new(note));
+        if is_same { Changed::No } else { Changed::Yes }
     }
 }
 

@@ -48,3 +48,5 @@ pub const MAX_BYTES: u64 = 512 << 20;
 pub const MAX_DEPTH: usize = 64;
 /// The longest path, in bytes.
 pub const MAX_PATH: usize = 1024;
+/// The most bytes of all paths together, as an inventory spells them: some characters take up to six bytes.
+pub const MAX_PATH_BYTES: usize = 32 << 20;

@@ -69,6 +69,50 @@ impl Prune<'_> {
     }
 }
 
+/// The end of the name of what was at the place of a file that is restored.
+const ASIDE: &str = ".from-before";
+/// How many such names are tried.
+const MAX_ASIDE: usize = 1000;
+
+/// Gives another name to what is at the places of wanted files and directories, and is something else. Nothing goes.
+pub(super) fn set_aside(tree: &OpenTree, found: &Inventory, wanted: &Inventory) -> io::Result<()> {
+    let directories: HashSet<&str> = found
+        .files()
+        .iter()
+        .map(|file| file.path.as_str())
+        .chain(found.empty_directories().iter().map(String::as_str))
+        .flat_map(above)
+        .chain(found.empty_directories().iter().map(String::as_str))
+        .collect();
+    let mut aside = HashSet::new();
+    for file in wanted.files() {
+        let is_other = found.file(&file.path).is_some_and(|there| there.digest != file.digest);
+        if is_other || directories.contains(file.path.as_str()) {
+            aside.insert(file.path.as_str());
+        }
+    }
+    let wanted_directories = wanted.files().iter().map(|file| file.path.as_str()).flat_map(above);
+    let empty = wanted.empty_directories().iter().map(String::as_str);
+    let all = wanted_directories.chain(empty.clone().flat_map(above)).chain(empty);
+    aside.extend(all.filter(|path| found.file(path).is_some()));
+    // What is in a directory that is renamed goes with it.
+    let is_top = |path: &&&str| !above(path).any(|above| aside.contains(above));
+    aside.iter().filter(is_top).try_for_each(|path| rename_aside(tree, path))
+}
+
+fn rename_aside(tree: &OpenTree, path: &str) -> io::Result<()> {
+    let Some((root, rest)) = tree.find(path) else { return Ok(()) };
+    let (parent, name) = rest.rsplit_once('/').unwrap_or(("", rest));
+    let parent = root.directory.dir(parent)?;
+    for number in 1..MAX_ASIDE {
+        let aside = if number == 1 { format!("{name}{ASIDE}") } else { format!("{name}{ASIDE}-{number}") };
+        if parent.entry(&aside)?.is_none() {
+            return parent.rename(name, &aside);
+        }
+    }
+    Err(io::Error::other("there are too many files from before the thread was followed"))
+}
+
 /// Removes an entry that is no directory, if it exists.
 fn discard(directory: &Dir, name: &OsStr) -> io::Result<()> {
     match unlinkat(directory, name, AtFlags::empty()) {

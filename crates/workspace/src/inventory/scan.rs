@@ -12,7 +12,7 @@ use super::left_out::LeftOuts;
 use super::list::MAX_DIRECTORIES;
 use super::{
     ContentDigest, Inventory, InventoryFile, LeftOutReason, MAX_BYTES, MAX_DEPTH, MAX_FILE_BYTES, MAX_FILES,
-    MAX_PATH,
+    MAX_PATH, MAX_PATH_BYTES,
 };
 use crate::dir::{Dir, NoFile};
 use crate::path::escaped_name;
@@ -47,6 +47,7 @@ pub(super) fn scan(roots: &[ScanRoot<'_>], standing: &[&str], known: &KnownFiles
         left_out: LeftOuts::default(),
         read: HashMap::new(),
         bytes: 0,
+        path_bytes: 0,
         entries: MAX_ENTRIES,
     };
     for root in roots {
@@ -64,6 +65,8 @@ struct Walk<'a> {
     left_out: LeftOuts,
     read: HashMap<String, KnownFile>,
     bytes: u64,
+    /// The bytes of all paths, as an inventory spells them.
+    path_bytes: usize,
     /// How many more entries are looked at.
     entries: usize,
 }
@@ -110,10 +113,13 @@ impl Walk<'_> {
             self.leave_out(LeftOutReason::Unreadable, path);
         }
         if (self.files.len(), self.empty.len()) == before && !self.standing.contains(&path) {
-            if self.empty.len() < MAX_DIRECTORIES {
-                self.empty.push(path.to_owned());
-            } else {
+            if self.empty.len() == MAX_DIRECTORIES {
                 self.leave_out(LeftOutReason::TooMany, path);
+            } else if self.path_bytes + spelled(path) > MAX_PATH_BYTES {
+                self.leave_out(LeftOutReason::LongPaths, path);
+            } else {
+                self.path_bytes += spelled(path);
+                self.empty.push(path.to_owned());
             }
         }
         Ok(())
@@ -129,6 +135,8 @@ impl Walk<'_> {
             Some(LeftOutReason::TooMany)
         } else if self.bytes + bytes > MAX_BYTES {
             Some(LeftOutReason::NoRoom)
+        } else if self.path_bytes + spelled(&path) > MAX_PATH_BYTES {
+            Some(LeftOutReason::LongPaths)
         } else {
             None
         };
@@ -149,10 +157,22 @@ impl Walk<'_> {
             },
         };
         self.bytes += bytes;
+        self.path_bytes += spelled(&path);
         self.files.push(InventoryFile { path: path.clone(), bytes, digest: known.digest, executable });
         self.read.insert(path, known);
         Ok(())
     }
+}
+
+/// The most bytes that a path takes in an inventory.
+fn spelled(path: &str) -> usize {
+    path.bytes()
+        .map(|byte| match byte {
+            0..0x20 | 0x7f => 6,
+            b'"' | b'\\' => 2,
+            _ => 1,
+        })
+        .sum()
 }
 
 /// The path of an entry, if it can have one.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -46,6 +47,11 @@ pub async fn content_store_suite(open: impl Fn() -> Arc<dyn ContentStore>) {
     }
     assert!(get("suite/a/one", 7).await.is_err(), "more than was asked for is an error");
     assert_eq!(names("suite/a").await, ["suite/a/one", "suite/a/two"]);
+    for stored in open().list("suite").await.expect("listing works") {
+        let written = open().written(&stored.name).await.expect("it can be asked");
+        assert_eq!(written, Some(stored.written), "{}", stored.name);
+    }
+    assert_eq!(open().written("suite/a/none").await.expect("it can be asked"), None);
     assert_eq!(names("suite").await, ["suite/a/one", "suite/a/two", "suite/ab/one"]);
     open().put("suite/a/one", "neap".into()).await.expect("replacing works");
     assert_eq!(get("suite/a/one", 10).await.expect("reading works").as_deref(), Some(&b"neap"[..]));
@@ -191,6 +197,11 @@ impl ContentStore for UnreliableContents {
     async fn size(&self, name: &str) -> Result<Option<u64>, BoxError> {
         self.begin().await?;
         self.inner.size(name).await
+    }
+
+    async fn written(&self, name: &str) -> Result<Option<SystemTime>, BoxError> {
+        self.begin().await?;
+        self.inner.written(name).await
     }
 
     async fn remove(&self, name: &str) -> Result<(), BoxError> {

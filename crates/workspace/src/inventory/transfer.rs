@@ -15,7 +15,7 @@ use super::{ContentDigest, FamilyContents, Inventory, InventoryError, InventoryF
 use crate::blocking::blocking;
 use crate::dir::NoFile;
 
-/// How many files are stored or fetched at once.
+/// How many files are stored, fetched or removed at once.
 const AT_ONCE: usize = 16;
 
 /// Fetches and writes files.
@@ -103,28 +103,25 @@ fn read(tree: &OpenTree, path: &str) -> io::Result<Option<Bytes>> {
     Ok(Some(Bytes::from(bytes)).filter(|bytes| bytes.len() as u64 <= MAX_FILE_BYTES))
 }
 
-/// Does something with each file, with some at once. The first error ends it.
-async fn all<T, F>(
-    files: Vec<InventoryFile>,
-    each: impl Fn(InventoryFile) -> F,
-) -> Result<Vec<T>, InventoryError>
+/// Does something with each item, with some at once. The first error ends it.
+pub(super) async fn all<I, T, F>(items: Vec<I>, each: impl Fn(I) -> F) -> Result<Vec<T>, InventoryError>
 where
     T: Send + 'static,
     F: Future<Output = Result<Option<T>, InventoryError>> + Send + 'static,
 {
-    let mut waiting = files.into_iter();
+    let mut waiting = items.into_iter();
     let mut working = JoinSet::new();
     let mut done = Vec::new();
-    for file in waiting.by_ref().take(AT_ONCE) {
-        working.spawn(each(file));
+    for item in waiting.by_ref().take(AT_ONCE) {
+        working.spawn(each(item));
     }
     while let Some(finished) = working.join_next().await {
         let failed = |error: tokio::task::JoinError| {
             InventoryError::local("working with files")(io::Error::other(error))
         };
         done.extend(finished.map_err(failed)??);
-        if let Some(file) = waiting.next() {
-            working.spawn(each(file));
+        if let Some(item) = waiting.next() {
+            working.spawn(each(item));
         }
     }
     Ok(done)

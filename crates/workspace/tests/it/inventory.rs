@@ -139,7 +139,7 @@ async fn a_bucket_passes_the_suite() {
     let captured = capture(&one, &contents).await;
     assert_eq!(restore(&other, &contents, captured.digest).await, (41, 0));
     assert_eq!(one.all(), other.all());
-    contents.fork(THREAD, "fork").await.unwrap();
+    contents.fork(THREAD, "fork", &[captured.digest]).await.unwrap();
     contents.remove(THREAD).await.unwrap();
     assert!(contents.inventory("fork", captured.digest).await.is_ok());
     assert!(contents.file(&captured.inventory.files()[0]).await.is_ok());
@@ -365,17 +365,164 @@ async fn directories_that_nobody_uses_can_go() {
 }
 
 #[tokio::test]
-async fn a_thread_that_begins_takes_what_was_there_and_nothing_that_a_dead_process_left() {
+async fn a_thread_that_begins_anew_has_nothing_that_a_dead_process_left() {
     let contents = family();
     let machine = Machine::new();
-    machine.write("before", "from before it was followed");
     machine.tree().begin().await.unwrap();
+    machine.write("half", "half");
     assert_eq!(capture(&machine, &contents).await.inventory.files().len(), 1);
     // The log never named it, so the next process begins again.
-    machine.write("half", "half");
     machine.tree().begin().await.unwrap();
     assert_eq!(machine.tree().capture(&contents, THREAD).await.unwrap(), None);
     assert_eq!(fs::read_dir(machine.project()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn files_from_before_stay_until_the_log_has_them() {
+    let contents = family();
+    let machine = Machine::new();
+    let has_them = async || machine.tree().has_files_from_before().await.unwrap();
+    assert!(!has_them().await);
+    machine.write("before", "from before it was followed");
+    // The log names no inventory, whatever was captured.
+    for _ in 0..3 {
+        assert!(has_them().await);
+        machine.tree().begin().await.unwrap();
+        assert!(machine.project().join("before").exists());
+        assert!(!machine.tree().forget_unused(Duration::ZERO).await.unwrap(), "the store may lack them");
+    }
+    let captured = capture(&machine, &contents).await;
+    machine.tree().begin().await.unwrap();
+    assert!(machine.project().join("before").exists());
+    let captured_again = capture(&machine, &contents).await;
+    assert_eq!(captured_again.digest, captured.digest);
+    // Now it names one that has them: what came later is of a dead process.
+    machine.write("half", "half");
+    assert_eq!(restore(&machine, &contents, captured.digest).await, (0, 1));
+    assert!(machine.project().join("before").exists());
+    assert!(!has_them().await);
+    assert!(machine.tree().forget_unused(Duration::ZERO).await.unwrap());
+}
+
+#[tokio::test]
+async fn files_from_before_stay_beside_those_of_another_machine() {
+    for begins in [false, true] {
+        let contents = family();
+        let (old, other) = (Machine::new(), Machine::new());
+        for (path, text) in [
+            ("only-here", "old"),
+            ("both", "old"),
+            ("same", "same"),
+            ("file/below", "old"),
+            ("directory", "old"),
+        ] {
+            old.write(path, text);
+        }
+        fs::write(old.workspace().join("out/report.txt"), "old").unwrap();
+        symlink("only-here", old.project().join("link")).unwrap();
+        if begins {
+            // The store failed before the log named anything.
+            old.tree().begin().await.unwrap();
+        }
+        // Another machine takes the thread first.
+        for (path, text) in [("both", "new"), ("same", "same"), ("file", "new"), ("directory/below", "new")] {
+            other.write(path, text);
+        }
+        let first = capture(&other, &contents).await;
+        let tree = old.tree();
+        let restored = tree.restore(&contents, THREAD, first.digest, |all| all).await.unwrap();
+        assert_eq!((restored.fetched, restored.removed, restored.kept), (3, 0, 5));
+        let all = old.all();
+        for path in ["only-here", "both", "both.from-before", "same", "file", "file.from-before/below"] {
+            assert!(all.contains_key(&format!("project/{path}")), "{path}: {all:?}");
+        }
+        assert_eq!(fs::read_to_string(old.project().join("both")).unwrap(), "new");
+        assert_eq!(fs::read_to_string(old.project().join("both.from-before")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(old.project().join("directory/below")).unwrap(), "new");
+        assert_eq!(fs::read_to_string(old.project().join("directory.from-before")).unwrap(), "old");
+        assert!(old.project().join("link").is_symlink());
+        assert!(old.workspace().join("out/report.txt").exists());
+        drop(tree);
+        // They stay when the process dies before the log has them, and go to the store with the next capture.
+        let tree = old.tree();
+        tree.restore(&contents, THREAD, first.digest, |all| all).await.unwrap();
+        assert_eq!(old.all(), all);
+        let second = tree.capture(&contents, THREAD).await.unwrap().unwrap();
+        drop(tree);
+        restore(&old, &contents, second.digest).await;
+        restore(&other, &contents, second.digest).await;
+        let mut all = all;
+        all.remove("project/link");
+        assert_eq!(other.all(), all);
+        // From now on the directories are those of the log.
+        restore(&old, &contents, first.digest).await;
+        assert!(!old.project().join("only-here").exists());
+    }
+}
+
+#[tokio::test]
+async fn what_is_restored_in_part_is_not_captured() {
+    let store = Arc::new(MemoryContents::default());
+    let contents = Contents::new(store.clone()).family("ada", THREAD);
+    let (one, other) = (Machine::new(), Machine::new());
+    one.write("plan.md", "- rest");
+    one.write("tide", "high");
+    let captured = capture(&one, &contents).await;
+    let name =
+        store.list("threads").await.unwrap().into_iter().find(|found| found.name.contains("/content/"));
+    let name = name.unwrap().name;
+    let bytes = store.get(&name, 100).await.unwrap().unwrap();
+    store.remove(&name).await.unwrap();
+    other.tree().begin().await.unwrap();
+    let tree = other.tree();
+    let error = tree.restore(&contents, THREAD, captured.digest, |all| all).await.unwrap_err();
+    assert!(matches!(error, InventoryError::Gone { .. }) && !error.passes(), "{error}");
+    let error = tree.capture(&contents, THREAD).await.unwrap_err();
+    assert!(matches!(error, InventoryError::HalfRestored), "{error}");
+    store.put(&name, bytes).await.unwrap();
+    tree.restore(&contents, THREAD, captured.digest, |all| all).await.unwrap();
+    assert_eq!(tree.capture(&contents, THREAD).await.unwrap(), None);
+    assert_eq!(one.all(), other.all());
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_has_the_directories() {
+    let contents = family();
+    let machine = Machine::new();
+    machine.write("plan.md", "- rest");
+    let captured = capture(&machine, &contents).await;
+    // It lost the thread, and a command of it still runs.
+    let first = machine.tree();
+    first.restore(&contents, THREAD, captured.digest, |all| all).await.unwrap();
+    machine.write("of-the-command", "text");
+    let second = machine.tree();
+    let error = second.restore(&contents, THREAD, captured.digest, |all| all).await.unwrap_err();
+    assert!(matches!(error, InventoryError::InUse) && error.passes(), "{error}");
+    let error = second.begin().await.unwrap_err();
+    assert!(matches!(error, InventoryError::InUse), "{error}");
+    assert!(machine.project().join("of-the-command").exists(), "its directories are left alone");
+    drop(first);
+    second.restore(&contents, THREAD, captured.digest, |all| all).await.unwrap();
+    assert!(!machine.project().join("of-the-command").exists());
+}
+
+#[tokio::test]
+async fn paths_that_are_too_long_together_are_left_out_and_reported() {
+    let contents = family();
+    let machine = Machine::new();
+    // Each of these takes six bytes in an inventory.
+    let name = "\u{1}".repeat(240);
+    let directory = machine.project().join([name.as_str(); 4].iter().collect::<PathBuf>());
+    fs::create_dir_all(&directory).unwrap();
+    for number in 0..6500 {
+        fs::File::create(directory.join(number.to_string())).unwrap();
+    }
+    let captured = capture(&machine, &contents).await;
+    let [(LeftOutReason::LongPaths, lost)] = reasons(&captured)[..] else {
+        panic!("{:?}", captured.left_out)
+    };
+    assert_eq!(captured.inventory.files().len() as u64 + lost, 6500);
+    assert_eq!(contents.inventory(THREAD, captured.digest).await.unwrap(), *captured.inventory);
 }
 
 #[tokio::test]
@@ -403,10 +550,13 @@ async fn a_fork_outlives_its_thread_and_nothing_outlives_both() {
     machine.write("shared", "shared");
     let first = capture(&machine, &contents).await;
     let upload = contents.put_upload(THREAD, "uploaded".into(), "a file").await.unwrap();
-    contents.fork(THREAD, "fork").await.unwrap();
-    let fork = all.family_of("ada", "fork").await.unwrap();
+    machine.write("later", "later");
+    let later = capture(&machine, &contents).await;
+    contents.fork(THREAD, "fork", &[first.digest, upload]).await.unwrap();
+    contents.inventory("fork", later.digest).await.unwrap_err();
+    let fork = all.family_of("ada", "fork", "own").await.unwrap();
     assert_eq!(fork.first(), THREAD);
-    assert_eq!(all.family_of("bob", "fork").await.unwrap().first(), "fork", "of another user");
+    assert_eq!(all.family_of("bob", "fork", "own").await.unwrap().first(), "own", "of another user");
     contents.remove(THREAD).await.unwrap();
     contents.remove(THREAD).await.unwrap();
     contents.inventory(THREAD, first.digest).await.unwrap_err();
@@ -414,10 +564,9 @@ async fn a_fork_outlives_its_thread_and_nothing_outlives_both() {
     fork.file(&first.inventory.files()[0]).await.unwrap();
     fork.get(upload, 8, "a file").await.unwrap();
     // A thread that is gone cannot be forked.
-    let late = contents.fork(THREAD, "late").await;
-    assert!(late.is_ok(), "there is nothing to copy");
+    contents.fork(THREAD, "late", &[first.digest]).await.unwrap_err();
     contents.remove("late").await.unwrap();
-    all.family_of("ada", "fork").await.unwrap().remove("fork").await.unwrap();
+    fork.remove("fork").await.unwrap();
     let rest: Vec<String> =
         store.list("threads").await.unwrap().into_iter().map(|found| found.name).collect();
     assert!(rest.is_empty(), "{rest:?}");

@@ -281,6 +281,14 @@ pub enum MiddlewareError {
         /// What happened.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Something that the middleware needs does not answer now.
+    #[error("could not {action} yet: {source}")]
+    Unavailable {
+        /// What the middleware tried.
+        action: String,
+        /// What happened.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 impl MiddlewareError {
@@ -290,5 +298,25 @@ impl MiddlewareError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self::Failed { action: action.into(), source: source.into() }
+    }
+
+    /// Reports the same about something that may answer later, such as a server that is out of reach.
+    pub fn unavailable(
+        action: impl Into<String>,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self::Unavailable { action: action.into(), source: source.into() }
+    }
+
+    /// Whether the same can work later, although nothing about the thread changes.
+    ///
+    /// ```
+    /// use prowess_agent::middleware::MiddlewareError;
+    ///
+    /// assert!(MiddlewareError::unavailable("restore files", "the store is out of reach").passes());
+    /// assert!(!MiddlewareError::new("restore files", "a file is damaged").passes());
+    /// ```
+    pub fn passes(&self) -> bool {
+        matches!(self, Self::Unavailable { .. })
     }
 }

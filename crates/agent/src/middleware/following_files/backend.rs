@@ -30,9 +30,22 @@ impl FollowedBackend {
         Arc::clone(open.backend.get_or_init(new))
     }
 
+    fn is_outside(&self, path: &VirtualPath) -> bool {
+        self.files.known_as(path).starts_with(&self.outside)
+    }
+
+    /// Restores the files before something is written that is stored at once.
+    async fn make_ready(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        if !self.is_outside(path) {
+            return Ok(());
+        }
+        let failed = |source| BackendError::Io { path: path.clone(), operation: "restoring", source };
+        self.opened.shared.ready().await.map_err(failed)
+    }
+
     /// Stores what was written. Who wrote it must not rely on it before.
     async fn settle(&self, path: &VirtualPath) -> Result<(), BackendError> {
-        if !self.files.known_as(path).starts_with(&self.outside) {
+        if !self.is_outside(path) {
             return Ok(());
         }
         let failed = |source| BackendError::Io { path: path.clone(), operation: "storing", source };
@@ -59,26 +72,31 @@ impl Backend for FollowedBackend {
     }
 
     async fn write(&self, path: &VirtualPath, bytes: Bytes, mode: WriteMode) -> Result<Entry, BackendError> {
+        self.make_ready(path).await?;
         let entry = self.files.write(path, bytes, mode).await?;
         self.settle(path).await.map(|()| entry)
     }
 
     async fn append(&self, path: &VirtualPath, bytes: Bytes) -> Result<Entry, BackendError> {
+        self.make_ready(path).await?;
         let entry = self.files.append(path, bytes).await?;
         self.settle(path).await.map(|()| entry)
     }
 
     async fn edit(&self, path: &VirtualPath, edit: &Edit) -> Result<Edited, BackendError> {
+        self.make_ready(path).await?;
         let edited = self.files.edit(path, edit).await?;
         self.settle(path).await.map(|()| edited)
     }
 
     async fn swap(&self, path: &VirtualPath, before: Bytes, after: Bytes) -> Result<Entry, BackendError> {
+        self.make_ready(path).await?;
         let entry = self.files.swap(path, before, after).await?;
         self.settle(path).await.map(|()| entry)
     }
 
     async fn delete(&self, path: &VirtualPath) -> Result<(), BackendError> {
+        self.make_ready(path).await?;
         self.files.delete(path).await?;
         self.settle(path).await
     }

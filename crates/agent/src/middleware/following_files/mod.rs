@@ -51,12 +51,12 @@ pub type StorageError = Box<dyn std::error::Error + Send + Sync>;
 /// ```
 #[async_trait]
 pub trait FileStorage: Send + Sync + Debug {
-    /// Makes the local files those of a log: the files of its inventory, with the later changes of people. If the log has no
-    /// inventory, local files stay that the thread had before it was followed.
+    /// Makes the local files those of a log: the files of its inventory, with the later changes of people. Local files stay that
+    /// the thread had before it was followed, until a log names an inventory that has them.
     ///
     /// # Errors
     ///
-    /// The files cannot be restored. A part may be.
+    /// The files cannot be restored. A part may be. Then nothing is captured until this succeeds.
     async fn restore(&self, files: &FollowedFiles) -> Result<(), StorageError>;
 
     /// Stores the files that changed since the last capture or restore; `None` if none did. `family` is the first thread of
@@ -73,6 +73,11 @@ pub trait FileStorage: Send + Sync + Debug {
     ///
     /// The change cannot be made.
     async fn apply(&self, family: Option<&str>, change: &PersonalChange) -> Result<(), StorageError>;
+
+    /// Whether an error of one of these can pass, so that the same works later: the store does not answer, for example.
+    fn passes(&self, _: &StorageError) -> bool {
+        false
+    }
 }
 
 /// What a [`FileStorage`] stored.
@@ -88,9 +93,10 @@ pub struct CapturedFiles {
 
 /// The files of a thread follow it to the worker that takes the thread. Add it before all other middleware.
 ///
-/// When the thread is opened, its files are restored from the inventory that its log names. After each tool call, files that
-/// changed are stored, and the log gets the digest of their inventory in the same write as the answer. If they cannot be
-/// stored, the answer is an error. A capture takes effect at once, also while other calls of the same response run.
+/// When a turn begins or goes on, the thread's files are restored from the inventory that its log names. If this fails, the
+/// turn does not go on, and can still be cancelled. After each tool call, files that changed are stored, and the log gets the
+/// digest of their inventory in the same write as the answer. If they cannot be stored, the answer is an error. A capture
+/// takes effect at once, also while other calls of the same response run.
 ///
 /// Sub-agents work on the files of the thread for which they work, so they share this value.
 ///
@@ -136,10 +142,14 @@ impl MiddlewareFactory for FollowingFiles {
         self.0.open(thread, files).await?;
         let open = OpenFiles::new(Arc::clone(&self.0), thread, files);
         // Files that the thread had before it was followed.
-        if files.inventory().is_none()
-            && let Err(error) = open.opened.settle().await
-        {
-            tracing::warn!(%thread, %error, "Could not store the files that a thread has already");
+        if files.is_empty() {
+            match open.opened.begin().await {
+                Ok(None) => {}
+                Ok(Some(notice)) => tracing::warn!(%thread, "{notice}"),
+                Err(error) => {
+                    tracing::warn!(%thread, %error, "Could not store the files that a thread has already");
+                }
+            }
         }
         Ok(Arc::new(open))
     }

@@ -20,6 +20,8 @@ use crate::tool::{ToolAnswer, ToolKind, ToolOutput};
 /// How many events one request to the store reads.
 const PAGE: usize = 1000;
 
+const RESTORE: &str = "restore the thread's files";
+
 /// The files of a thread, which its sub-agents share.
 #[derive(Debug)]
 pub(super) struct SharedFiles {
@@ -32,8 +34,9 @@ pub(super) struct SharedFiles {
 
 #[derive(Debug, Default)]
 pub(super) struct SharedState {
-    is_open: bool,
-    /// The files as they were last captured or restored.
+    /// Whether the local files were restored. If not, they can be anything, and are not captured.
+    is_ready: bool,
+    /// The files as they were last captured or restored, or as they must be restored.
     files: FollowedFiles,
     /// The number of the last change of a person that the local files have.
     applied: u64,
@@ -46,17 +49,44 @@ impl SharedFiles {
         // If the thread is only opened again, this process had it all the time, and the local files are newer than the log. A
         // sub-agent finds the files of the thread for which it works. They are older only if another process died.
         let is_newer = files.number > state.files.number;
-        if (*thread == self.thread && !state.is_open) || is_newer {
-            self.restore(&mut state, files).await?;
+        let is_own = *thread == self.thread;
+        if is_newer || is_own && !state.is_ready && files.number == state.files.number {
+            state.must_become(files);
+        }
+        // Those of the thread itself are restored when the turn goes on: without them, it can still be cancelled.
+        if is_newer && !is_own {
+            self.make_ready(&mut state).await.map_err(|error| self.failed(RESTORE, error))?;
         }
         Ok(())
     }
 
-    async fn restore(&self, state: &mut SharedState, files: &FollowedFiles) -> Result<(), MiddlewareError> {
-        let restored = self.storage.restore(files).await;
-        restored.map_err(|error| MiddlewareError::new("restore the thread's files", error))?;
-        *state = SharedState { is_open: true, files: files.clone(), applied: files.changed };
+    /// Restores the files, unless they are.
+    async fn make_ready(&self, state: &mut SharedState) -> Result<(), StorageError> {
+        if !state.is_ready {
+            self.storage.restore(&state.files).await?;
+            (state.is_ready, state.applied) = (true, state.files.changed);
+        }
         Ok(())
+    }
+
+    /// The same, for those who have no lock.
+    pub(super) async fn ready(&self) -> Result<(), StorageError> {
+        self.make_ready(&mut *self.state.lock().await).await
+    }
+
+    fn failed(&self, action: &str, error: StorageError) -> MiddlewareError {
+        if self.storage.passes(&error) {
+            MiddlewareError::unavailable(action, error)
+        } else {
+            MiddlewareError::new(action, error)
+        }
+    }
+}
+
+impl SharedState {
+    /// The files must be restored from these.
+    fn must_become(&mut self, files: &FollowedFiles) {
+        *self = Self { is_ready: false, files: files.clone(), applied: 0 };
     }
 }
 
@@ -71,7 +101,7 @@ pub(super) struct OpenFiles {
 /// The files of an open thread.
 #[derive(Debug)]
 pub(super) struct Opened {
-    shared: Arc<SharedFiles>,
+    pub(super) shared: Arc<SharedFiles>,
     is_own: bool,
     log: StdMutex<Log>,
 }
@@ -100,10 +130,21 @@ impl Opened {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Restores files of a log that names none, and stores those that are there. Returns what must be told.
+    pub(super) async fn begin(&self) -> Result<Option<String>, StorageError> {
+        if self.is_own {
+            self.shared.ready().await?;
+        }
+        self.settle().await
+    }
+
     /// Stores what changed. The next write to the log has it first. Returns what must be told.
     pub(super) async fn settle(&self) -> Result<Option<String>, StorageError> {
         let shared = &self.shared;
         let mut state = shared.state.lock().await;
+        if !state.is_ready {
+            return Err("the thread's files are not restored".into());
+        }
         let mut notice = None;
         if let Some(captured) = shared.storage.capture(state.files.family()).await? {
             let (number, changed) = (state.files.number + 1, state.applied);
@@ -125,15 +166,17 @@ impl Opened {
         Ok(notice)
     }
 
-    /// Makes the changes of people that the log has and the local files do not.
+    /// Restores the files, unless they are, and makes the changes of people that the log has and the local files do not.
     async fn take_changes(&self, context: MiddlewareContext<'_>) -> Result<(), MiddlewareError> {
+        let shared = &self.shared;
+        let mut state = shared.state.lock().await;
+        shared.make_ready(&mut state).await.map_err(|error| shared.failed(RESTORE, error))?;
         let Some(files) = context.states.get::<FollowedFiles>(NAME).filter(|_| self.is_own) else {
             return Ok(());
         };
-        let mut state = self.shared.state.lock().await;
         for (number, change) in files.changes_after(state.applied) {
-            let applied = self.shared.storage.apply(files.family(), change).await;
-            applied.map_err(|error| MiddlewareError::new("take in a file of a person", error))?;
+            let applied = shared.storage.apply(files.family(), change).await;
+            applied.map_err(|error| shared.failed("take in a file of a person", error))?;
             state.applied = *number;
         }
         Ok(())
@@ -160,9 +203,9 @@ impl Opened {
             threads.extend(read_files(&**context.store, &thread, &mut files).await?);
         }
         if files.number > state.files.number {
-            self.shared.restore(&mut state, &files).await?;
+            state.must_become(&files);
         }
-        Ok(())
+        self.shared.make_ready(&mut state).await
     }
 }
 
@@ -193,6 +236,10 @@ async fn read_files(
             return Ok(below);
         }
     }
+}
+
+fn not_made(error: &StorageError) -> ToolOutput {
+    ToolAnswer::error(format!("Error: the call was not made: {error}")).into()
 }
 
 /// The answer of a call whose files could not be stored. What it said may name them.
@@ -234,7 +281,11 @@ impl Middleware for OpenFiles {
     async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
         if let Err(error) = self.opened.look_at_sub_agents(context).await {
             self.opened.log().has_looked = false;
-            return ToolAnswer::error(format!("Error: the call was not made: {error}")).into();
+            return not_made(&error);
+        }
+        // Another call may have failed to restore them.
+        if let Err(error) = self.opened.shared.ready().await {
+            return not_made(&error);
         }
         let output = next.call().await;
         match (output, self.opened.settle().await) {
@@ -260,8 +311,10 @@ impl Middleware for OpenFiles {
         context: MiddlewareContext<'_>,
         _: &TurnOutcome,
     ) -> Result<Vec<MiddlewareAction>, MiddlewareError> {
+        // A turn that was cancelled may never have had its files.
+        let is_ready = self.opened.shared.state.lock().await.is_ready;
         // What a background command wrote since the last answer. The log says nothing about it.
-        if let Err(error) = self.opened.settle().await {
+        if is_ready && let Err(error) = self.opened.settle().await {
             tracing::warn!(thread = %context.thread, %error, "Could not store files at the end of a turn");
         }
         Ok(Vec::new())

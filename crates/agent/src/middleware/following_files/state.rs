@@ -121,6 +121,24 @@ impl FollowedFiles {
         StateChange::new::<Self>(NAME, &FollowDelta::Changed { id, family, change })
     }
 
+    /// The digest of the inventory or of the content that a state change of a log names, if it names one.
+    ///
+    /// ```
+    /// use prowess_agent::middleware::{FollowedFiles, PersonalChange};
+    ///
+    /// let written = FollowedFiles::change("1", "family", PersonalChange::written("project/plan.md", "5e88", 12));
+    /// assert_eq!(FollowedFiles::named_by(&written).as_deref(), Some("5e88"));
+    /// let removed = FollowedFiles::change("2", "family", PersonalChange::removed("project/plan.md"));
+    /// assert_eq!(FollowedFiles::named_by(&removed), None);
+    /// ```
+    pub fn named_by(change: &StateChange) -> Option<String> {
+        let delta = FollowDelta::deserialize(&change.delta).ok().filter(|_| change.owner == NAME)?;
+        match delta {
+            FollowDelta::Captured { inventory, .. } => Some(inventory),
+            FollowDelta::Changed { change, .. } => change.content.map(|(digest, _)| digest),
+        }
+    }
+
     /// Reads a state change of a log, or of an inbox. Changes of other states have no effect.
     pub fn read(&mut self, change: &StateChange) {
         if change.owner == NAME

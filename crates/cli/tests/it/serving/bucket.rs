@@ -20,6 +20,8 @@ struct Shared {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     /// Whether it refuses to write below `threads/`.
     refuses: AtomicBool,
+    /// Whether it refuses to read below `threads/`.
+    hides: AtomicBool,
     /// Whether a tenth of the requests fails.
     is_flaky: AtomicBool,
     requests: AtomicU64,
@@ -41,6 +43,7 @@ impl Bucket {
             address: listener.local_addr().unwrap().to_string(),
             objects: Mutex::default(),
             refuses: AtomicBool::new(false),
+            hides: AtomicBool::new(false),
             is_flaky: AtomicBool::new(false),
             requests: AtomicU64::new(0),
         }));
@@ -82,6 +85,10 @@ impl Bucket {
 
     pub(super) fn refuse(&self, refuses: bool) {
         self.0.refuses.store(refuses, Ordering::Relaxed);
+    }
+
+    pub(super) fn hide(&self, hides: bool) {
+        self.0.hides.store(hides, Ordering::Relaxed);
     }
 
     pub(super) fn be_flaky(&self) {
@@ -142,6 +149,9 @@ impl Bucket {
             "DELETE" => {
                 objects.remove(key);
                 (204, String::new(), Vec::new())
+            }
+            "GET" if self.0.hides.load(Ordering::Relaxed) && key.contains("/threads/") => {
+                (403, String::new(), b"<Error><Code>AccessDenied</Code></Error>".to_vec())
             }
             "GET" if query.contains("list-type=2") => (200, String::new(), list(&objects, query)),
             "GET" | "HEAD" => match objects.get(key) {

@@ -12,6 +12,7 @@ use super::watching::{permissive, reported};
 use crate::model::{Answer, FakeModel};
 use crate::world::World;
 
+const JSON: &str = "content-type: application/json";
 const STATE: &str = "home/.local/state/prowess";
 
 fn run(command: &str) -> Answer {
@@ -307,6 +308,122 @@ fn files_from_before_a_bucket_was_used_stay() {
     let (_server, ada) = again(&world, &ada);
     assert_eq!(content(&ada, &thread, "/project/plan.md"), (200, "- rest".to_owned()));
     assert_eq!(content(&ada, &thread, "/project/new.md"), (200, "new".to_owned()));
+}
+
+#[test]
+fn files_from_before_stay_while_the_bucket_takes_none() {
+    let model = FakeModel::start(vec![write("/project/plan.md", "- rest"), Answer::text("Written.")]);
+    let mut world = permissive(&model);
+    let mut server = Server::start(&world);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    say(&ada, &thread, "Write.");
+    settled(&ada, &thread);
+    let id = rustix::process::Pid::from_child(&server.child);
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    server.child.wait().unwrap();
+    drop(server);
+    let bucket = Bucket::start();
+    bucket.give_to(&mut world);
+    bucket.refuse(true);
+    // Each time, the thread is opened, and the log names no inventory.
+    for text in ["Think.", "Think again."] {
+        let (mut server, ada) = again(&world, &ada);
+        model.then(vec![Answer::text("So.")]);
+        say(&ada, &thread, text);
+        let fork = ada.ask("POST", &format!("/threads/{thread}/fork"), Some(json!({})));
+        assert_eq!(fork.status, 409, "it would have no files: {}", fork.text());
+        let id = rustix::process::Pid::from_child(&server.child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+        server.child.wait().unwrap();
+    }
+    bucket.refuse(false);
+    // The start of the server has them stored, although nobody says anything.
+    let (_server, ada) = again(&world, &ada);
+    while bucket.keys().iter().all(|key| !key.contains("/inventory-")) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    settled(&ada, &thread);
+    let fork = ada.post(&format!("/threads/{thread}/fork"), json!({}), 201)["id"].clone();
+    for thread in [thread.as_str(), fork.as_str().unwrap()] {
+        assert_eq!(content(&ada, thread, "/project/plan.md"), (200, "- rest".to_owned()));
+    }
+}
+
+#[test]
+fn a_turn_whose_files_are_out_of_reach_can_be_cancelled_and_goes_on_later() {
+    let model = FakeModel::start(answers());
+    let (world, bucket) = with_bucket(&model);
+    let mut server = Server::start(&world);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    say(&ada, &thread, "Plan the trip.");
+    let mut stream = ada.events(&thread, None);
+    ada.post(&format!("/threads/{thread}/turns"), json!({"text": "Wait for high water."}), 202);
+    reported(&mut stream, "begun");
+    server.kill();
+    stream.rest();
+    forget_files(&world);
+    bucket.hide(true);
+    let (_server, ada) = again(&world, &ada);
+    let mut stream = ada.events(&thread, None);
+    stream.until("notice");
+    ada.post(&format!("/threads/{thread}/cancel"), json!({}), 202);
+    assert_eq!(stream.until("turn_ended").last().unwrap().data["outcome"], "cancelled");
+    bucket.hide(false);
+    model.instead(vec![
+        Answer::call("read_file", json!({"file_path": "/project/plan.md"})),
+        Answer::text("Read."),
+    ]);
+    say(&ada, &thread, "Go on.");
+    assert!(last_answer(&ada, &thread).contains("- rest"));
+}
+
+#[test]
+fn a_thread_that_is_made_again_has_another_family() {
+    let model = FakeModel::start(Vec::new());
+    let (world, bucket) = with_bucket(&model);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    let mut families = Vec::new();
+    for text in ["one", "two"] {
+        model.then(vec![write("/project/plan.md", text), Answer::text("Written.")]);
+        let input = json!({
+            "threadId": "mine", "runId": text, "tools": [], "context": [], "state": {}, "forwardedProps": {},
+            "messages": [{"id": text, "role": "user", "content": "Write."}],
+        });
+        let run = ada.request("POST", "/agui/prowess", Some(input.to_string().as_bytes()), &[JSON]);
+        assert_eq!(run.status, 200);
+        assert!(run.text().contains("RUN_FINISHED"), "{}", run.text());
+        let thread = ada.get("/threads")["items"][0]["id"].as_str().unwrap().to_owned();
+        settled(&ada, &thread);
+        assert_eq!(content(&ada, &thread, "/project/plan.md"), (200, text.to_owned()));
+        let family = |key: String| {
+            key.split_once("/threads/").map(|(_, rest)| rest.split('/').nth(1).unwrap().to_owned())
+        };
+        families.extend(bucket.keys().into_iter().find_map(family));
+        assert_eq!(ada.ask("DELETE", &format!("/threads/{thread}"), None).status, 204);
+    }
+    // A day later, a sweep removes what workers of the first one may still have stored.
+    assert_eq!(families.len(), 2);
+    assert_ne!(families[0], families[1]);
+}
+
+#[test]
+fn a_run_lists_files_that_no_agent_of_this_machine_has_seen() {
+    let model = FakeModel::start(vec![Answer::text("So.")]);
+    let (world, _bucket) = with_bucket(&model);
+    let server = Server::start(&world);
+    let ada = server.client("admin");
+    let thread = ada.thread();
+    assert_eq!(put(&ada, &thread, "/project/notes.txt", "neap"), 201);
+    let input = json!({
+        "threadId": thread, "runId": "run", "tools": [], "context": [], "state": {}, "forwardedProps": {},
+        "messages": [{"id": "m", "role": "user", "content": "Think."}],
+    });
+    let run = ada.request("POST", "/agui/prowess", Some(input.to_string().as_bytes()), &[JSON]).text();
+    let snapshot = run.lines().find(|line| line.contains("STATE_SNAPSHOT")).unwrap();
+    assert!(snapshot.contains("/project/notes.txt"), "{snapshot}");
 }
 
 #[test]

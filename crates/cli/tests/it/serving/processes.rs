@@ -61,6 +61,7 @@ fn metric(process: &Server<'_>, name: &str) -> f64 {
     line.unwrap_or_else(|| panic!("no {name}: {text}")).parse().unwrap()
 }
 
+#[expect(clippy::disallowed_methods, reason = "another process tells nobody")]
 fn waits_until(what: &str, mut is: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is() {

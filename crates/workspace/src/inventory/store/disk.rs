@@ -3,11 +3,11 @@
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use rustix::fs::{AtFlags, FileType, unlinkat};
+use rustix::fs::{AtFlags, FileType, Stat, unlinkat};
 use rustix::io::Errno;
 
 use super::{ContentStore, StoredContent, too_large};
@@ -85,6 +85,16 @@ impl ContentStore for DiskContents {
         Ok(size.await.flatten()?)
     }
 
+    async fn written(&self, name: &str) -> Result<Option<SystemTime>, BoxError> {
+        let (root, name) = (Arc::clone(&self.root), name.to_owned());
+        let written = blocking(move || match root.file(&name) {
+            Ok((_, stat)) => Ok(Some(written(&stat))),
+            Err(NoFile::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(io::Error::from(error)),
+        });
+        Ok(written.await.flatten()?)
+    }
+
     async fn remove(&self, name: &str) -> Result<(), BoxError> {
         let (root, name) = (Arc::clone(&self.root), name.to_owned());
         let remove = blocking(move || {
@@ -110,6 +120,10 @@ impl ContentStore for DiskContents {
     }
 }
 
+fn written(stat: &Stat) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_mtime).unwrap_or(0))
+}
+
 fn list(root: &Dir, directory: String) -> io::Result<Vec<StoredContent>> {
     let mut pending = vec![directory];
     let mut found = Vec::new();
@@ -125,8 +139,7 @@ fn list(root: &Dir, directory: String) -> io::Result<Vec<StoredContent>> {
             if kind == FileType::Directory {
                 pending.push(whole);
             } else if let Some(stat) = directory.entry(&name)? {
-                let seconds = u64::try_from(stat.st_mtime).unwrap_or(0);
-                found.push(StoredContent { name: whole, written: UNIX_EPOCH + Duration::from_secs(seconds) });
+                found.push(StoredContent { name: whole, written: written(&stat) });
             }
         }
     }

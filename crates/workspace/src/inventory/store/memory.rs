@@ -51,6 +51,10 @@ impl ContentStore for MemoryContents {
         Ok(self.all().get(name).map(|(bytes, _)| bytes.len() as u64))
     }
 
+    async fn written(&self, name: &str) -> Result<Option<SystemTime>, BoxError> {
+        Ok(self.all().get(name).map(|(_, written)| *written))
+    }
+
     async fn remove(&self, name: &str) -> Result<(), BoxError> {
         self.all().remove(name);
         Ok(())

@@ -83,6 +83,13 @@ pub trait ContentStore: Send + Sync + Debug {
     /// The store failed.
     async fn size(&self, name: &str) -> Result<Option<u64>, BoxError>;
 
+    /// When what has this name was last written, as [`ContentStore::list`] says; `None` if nothing has.
+    ///
+    /// # Errors
+    ///
+    /// The store failed.
+    async fn written(&self, name: &str) -> Result<Option<SystemTime>, BoxError>;
+
     /// Removes what has this name. It is not an error if nothing has.
     ///
     /// # Errors
@@ -98,6 +105,11 @@ pub trait ContentStore: Send + Sync + Debug {
     async fn list(&self, directory: &str) -> Result<Vec<StoredContent>, BoxError>;
 }
 
+/// There are more bytes than the reader wants: the store works, and has something else.
+#[derive(Debug, thiserror::Error)]
+#[error("it has more than {0} bytes")]
+pub(super) struct TooLarge(u64);
+
 fn too_large(most: u64) -> BoxError {
-    format!("it has more than {most} bytes").into()
+    TooLarge(most).into()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -52,6 +52,11 @@ impl ObjectContents {
     }
 }
 
+/// When an object was written, in whole seconds: some answers of stores have no parts of them.
+fn written(meta: &ObjectMeta) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(meta.last_modified.timestamp()).unwrap_or(0))
+}
+
 #[async_trait]
 impl ContentStore for ObjectContents {
     async fn put(&self, name: &str, bytes: Bytes) -> Result<(), BoxError> {
@@ -77,6 +82,14 @@ impl ContentStore for ObjectContents {
         }
     }
 
+    async fn written(&self, name: &str) -> Result<Option<SystemTime>, BoxError> {
+        match self.store.head(&self.path(name)).await {
+            Ok(found) => Ok(Some(written(&found))),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     async fn remove(&self, name: &str) -> Result<(), BoxError> {
         match self.store.delete(&self.path(name)).await {
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
@@ -90,9 +103,8 @@ impl ContentStore for ObjectContents {
             prefix => prefix.len() + 1,
         };
         let stored = |meta: ObjectMeta| {
-            let seconds = u64::try_from(meta.last_modified.timestamp()).unwrap_or(0);
             let name = meta.location.as_ref().get(skip..).unwrap_or_default().to_owned();
-            StoredContent { name, written: UNIX_EPOCH + Duration::from_secs(seconds) }
+            StoredContent { name, written: written(&meta) }
         };
         let mut found: Vec<_> =
             self.store.list(Some(&self.path(directory))).map_ok(stored).try_collect().await?;
