@@ -224,7 +224,7 @@ impl Database {
     }
 
     /// The claim of a row.
-    fn claimed(&self, row: ClaimRow, owner: String, lasts: Duration) -> Result<Claim, DatabaseError> {
+    fn claimed(&self, row: &ClaimRow, owner: String, lasts: Duration) -> Result<Claim, DatabaseError> {
         let place = self.place();
         let (thread, epoch) = (thread_id(place, &row.thread)?, unsigned(place, row.epoch)?);
         let attempt = u32::try_from(row.attempt).unwrap_or(u32::MAX);
@@ -278,7 +278,7 @@ impl TurnQueue for Database {
         let ClaimLook { claim, died } = look.map_err(failed)?;
         let died: Result<Vec<_>, _> = died.iter().map(|thread| thread_id(self.place(), thread)).collect();
         self.dead_letters().add(died.map_err(failed)?);
-        claim.map(|row| self.claimed(row, owner, lasts)).transpose().map_err(failed)
+        claim.map(|row| self.claimed(&row, owner, lasts)).transpose().map_err(failed)
     }
 
     fn take_dead_letters(&self) -> Vec<ThreadId> {
@@ -303,7 +303,7 @@ impl TurnQueue for Database {
             let (attempt, takes_over) = (claimed.number(0)?, claimed.number(1)? != 0);
             Ok(ClaimRow { thread: thread.to_string(), attempt, takes_over, epoch })
         };
-        row().and_then(|row| self.claimed(row, owner, lasts)).map(Some).map_err(failed)
+        row().and_then(|row| self.claimed(&row, owner, lasts)).map(Some).map_err(failed)
     }
 
     async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
