@@ -8,6 +8,7 @@
 # make serve-clients  the server with clients of AG-UI and OpenAI, an OpenID Connect issuer, and requests that schemathesis makes up
 # make workflows    whole work flows with skills of strangers, in WILD_SKILLS=DIRECTORY
 # make cluster-chaos  many processes of the server while everything fails that can fail; cluster-smoke is short
+# make cluster-simulation  a server with 100,000 open threads, measured on one PostgreSQL; cluster-simulation-smoke is short
 # make cluster-rolling  an old version replaced by this one, under load
 # make manifests    the files of examples/cluster, checked
 # make pgbouncer    the store and the queue through a transaction pooler

@@ -5,7 +5,7 @@ CLUSTER_PROGRAM := $(CLUSTER_TARGET)/release/prowess
 # The version before the last migration. `make cluster-rolling OLD_REF=…` takes another one.
 OLD_REF ?= $(shell git log -1 --format=%H -- crates/store/src/migrations)~1
 
-.PHONY: cluster-build cluster-smoke cluster-chaos cluster-scaling cluster-rolling manifests pgbouncer
+.PHONY: cluster-build cluster-smoke cluster-chaos cluster-scaling cluster-simulation cluster-simulation-smoke cluster-rolling manifests pgbouncer
 
 cluster-build:
 	$(CARGO) build --release --locked -p prowess
@@ -23,6 +23,24 @@ cluster-chaos: cluster-build
 # Turns per second with 1, 2, 4 and 8 workers, and statements, round trips and bytes per step.
 cluster-scaling: cluster-build
 	timeout 1800 python3 bench/cluster_scaling.py --prowess $(CLUSTER_PROGRAM) --most-round-trips 6 --least-linear 0.9
+
+# 100,000 open threads on one PostgreSQL with the settings of docs/scaling.md: the real server, with a model that pretends. It takes a
+# quarter of an hour. The short one only shows that it works.
+cluster-simulation:
+	$(CARGO) build --release --locked -p prowess-bench
+	@$(SIMULATION_DATABASE); timeout 1500 $(CLUSTER_TARGET)/release/prowess-bench queue-load --database "$$PROWESS_TEST_POSTGRES" \
+	  --json $(CLUSTER_TARGET)/cluster-simulation.json
+
+cluster-simulation-smoke:
+	$(CARGO) build --locked -p prowess-bench
+	@$(SIMULATION_DATABASE); timeout 120 $(CLUSTER_TARGET)/debug/prowess-bench queue-load --database "$$PROWESS_TEST_POSTGRES" \
+	  --threads 3000 --users 50 --history 1 --warm-up 2 --seconds 6 --old 3 --slow 4 --delay 500 --turns 32 --backlog 800 --claims 30
+
+SIMULATION_DATABASE = database=$$(scripts/test-postgres.sh start) || exit 1; trap 'scripts/test-postgres.sh stop' EXIT; eval "$$database"; \
+	for setting in shared_buffers=2GB wal_compression=on max_wal_size=8GB autovacuum_naptime=10s; do \
+	  psql -qX "$$PROWESS_TEST_POSTGRES" -c "ALTER SYSTEM SET $${setting%=*} = '$${setting\#*=}'" || exit 1; \
+	done; \
+	scripts/test-postgres.sh restart fast
 
 # Replaces the processes of OLD_REF by the present ones, under load.
 cluster-rolling: cluster-build

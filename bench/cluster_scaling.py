@@ -95,7 +95,8 @@ async def measure(options, postgres, directory, workers, is_pooled):
     """What happened in the seconds of the measurement."""
     model = ModelProcess(options.delay)
     variables = {"PROWESS_DATABASE": postgres.through(postgres.port)}
-    common = ["--turns", str(options.turns), "--streams", "8000"]
+    # Without an object store, all processes of a server share a directory.
+    common = ["--turns", str(options.turns), "--streams", "8000", "--data", f"{directory}/data"]
     if is_pooled:
         variables["PROWESS_DATABASE"] = postgres.pooler_url
         common += ["--listen-database", postgres.through(postgres.port)]

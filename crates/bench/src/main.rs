@@ -7,6 +7,7 @@ mod agent;
 mod machine;
 mod mcp;
 mod permission;
+mod queue_load;
 mod reach;
 mod report;
 mod resources;
@@ -27,6 +28,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::machine::Machine;
 use crate::mcp::load::HttpLoad;
+use crate::queue_load::QueueLoad;
 use crate::report::{Report, Row};
 use crate::rows::{EXAMPLES, LARGE, LOAD_SIZE, OVERVIEW_SIZE, RULES, SIZES};
 use crate::task::{Sample, Task};
@@ -71,6 +73,8 @@ enum Action {
     },
     /// Put `prowess mcp --http` under the load of many clients, and report errors and memory growth
     HttpLoad(HttpLoad),
+    /// Simulate a server with many open threads on PostgreSQL: its real queue, store and workers with a model that pretends
+    QueueLoad(QueueLoad),
     /// Serve a bare echo, to compare with the calls of `prowess mcp`
     #[command(hide = true)]
     Echo {
@@ -121,6 +125,7 @@ fn main() -> Result<ExitCode> {
             write!(std::io::stdout(), "{pressed}")?;
             return Ok(if pressed.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
+        Some(Action::QueueLoad(load)) => write!(std::io::stdout(), "{}", load.run()?)?,
         Some(Action::Echo { over, answers }) => {
             let echo = mcp::echo::Echo::of(&answers)?;
             // As many threads as `prowess mcp` has.

@@ -73,7 +73,8 @@ pub(crate) async fn text(State(app): State<Arc<App>>) -> Response {
     let help = "Threads that other workers took over from this process.";
     family("prowess_leases_lost_total", "counter", help, &total(&metrics.leases_lost));
     // A database that does not answer has no queue to count.
-    if let Ok(Ok(queue)) = tokio::time::timeout(NUMBERS, app.queue.numbers()).await {
+    if let Ok(Ok(queue)) = tokio::time::timeout(NUMBERS, app.queue.numbers(crate::worker::limits(&app))).await
+    {
         let state = |state: &str, count| (format!("{{state=\"{state}\"}}"), count);
         let states = [
             state("queued", queue.queued),
@@ -82,7 +83,7 @@ pub(crate) async fn text(State(app): State<Arc<App>>) -> Response {
             state("dead", queue.dead),
         ];
         family("prowess_queue_threads", "gauge", "Threads in the queue, of all processes.", &states);
-        let help = "For how long the first queued thread has waited.";
+        let help = "For how long the first thread that can be claimed has waited.";
         family("prowess_queue_age_seconds", "gauge", help, &one(queue.age.as_secs()));
     }
     let database = app.database_counters();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use prowess_agent::ThreadId;
-use prowess_agent::queue::{QueueError, QueueState, TurnQueue};
+use prowess_agent::queue::{ClaimLimits, QueueError, QueueState, TurnQueue};
 use prowess_store::Database;
 use prowess_store::serve::{
     AccountError, Accounts, Audit, AuditError, OwnedThread, OwnedThreadError, OwnedThreads,
@@ -116,7 +116,8 @@ impl QueueAdmin {
     /// The database failed.
     pub async fn list(&self, most: usize) -> Result<QueueView, QueueAdminError> {
         let mut threads = self.queue.list(most.saturating_add(1)).await?;
-        let numbers = QueueNumbersView::from(self.queue.numbers().await?);
+        // Who looks may not know the limits of the workers: what they keep back counts as queued.
+        let numbers = QueueNumbersView::from(self.queue.numbers(ClaimLimits::default()).await?);
         let mut left_off = 0;
         if threads.len() > most {
             threads.truncate(most);

@@ -230,7 +230,8 @@ impl Database {
         self.query(Statement::new(crate::sql::PING, [])).await.map(drop)
     }
 
-    /// Checks that this program can still use the tables: a newer one may have changed them since it was opened.
+    /// Checks that this program can still use the tables: a newer one may have changed them since it was opened. In PostgreSQL, newer
+    /// tables say which programs can use them. In SQLite, no older program can.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! The queue of turns, for both databases.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,6 +26,9 @@ use crate::sql::{self, queue};
 /// How deep the JSON of a post can be nested: less than that of an event, because a post becomes part of an event.
 const MAX_POST_DEPTH: usize = 120;
 
+/// How many threads that became dead letters are kept for [`TurnQueue::take_dead_letters`].
+const MAX_DEAD_LETTERS: usize = 1000;
+
 /// The digest of a post's name. A name can be longer than what an index holds.
 fn name(key: &str) -> Vec<u8> {
     Hash::hash(key.as_bytes()).to_vec()
@@ -32,6 +36,14 @@ fn name(key: &str) -> Vec<u8> {
 
 /// The longest reason that is kept for a failed attempt, in bytes.
 const MAX_PROBLEM: usize = 2000;
+
+/// What a look for a thread to claim found.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimLook {
+    pub(crate) claim: Option<ClaimRow>,
+    /// Threads that became dead letters because their workers vanished.
+    pub(crate) died: Vec<String>,
+}
 
 /// A row of a new claim.
 #[derive(Clone, Debug)]
@@ -110,6 +122,10 @@ fn queued_thread(row: &Row) -> Result<QueuedThread, DatabaseError> {
     listed.worker = row.maybe_bytes(3)?.map(words);
     listed.not_before = row.maybe_number(5)?.map(time);
     (listed.attempts, listed.failures) = (count(6)?, count(7)?);
+    if listed.state == QueueState::Claimed {
+        // The attempt in progress counts from its beginning: its worker may vanish.
+        listed.failures = listed.failures.saturating_sub(1);
+    }
     listed.problem = row.maybe_bytes(8)?.map(words);
     Ok(listed)
 }
@@ -130,7 +146,50 @@ fn entry(thread: &ThreadId, row: &Row) -> Result<InboxEntry, QueueError> {
     Ok(InboxEntry::new(number, post))
 }
 
+/// Threads that became dead letters in claims, until somebody takes them.
+#[derive(Debug, Default)]
+pub(crate) struct DeadLetters(Mutex<Vec<ThreadId>>);
+
+impl DeadLetters {
+    fn lock(&self) -> MutexGuard<'_, Vec<ThreadId>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, died: Vec<ThreadId>) {
+        // Whoever claims and never asks does not collect them without end.
+        let mut known = self.lock();
+        let room = MAX_DEAD_LETTERS.saturating_sub(known.len());
+        known.extend(died.into_iter().take(room));
+    }
+
+    fn take(&self) -> Vec<ThreadId> {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+/// The rows of [`queue::INBOX`].
+fn read_inbox(claim: &Claim, rows: &[Row]) -> Result<Inbox, QueueError> {
+    let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(claim.thread()));
+    let Some(first) = rows.first() else { return Err(lost(claim)) };
+    let posted = first.count(0).map_err(failed)?;
+    let mut entries = Vec::new();
+    for row in rows {
+        if row.maybe_number(1).map_err(failed)?.is_some() {
+            entries.push(entry(claim.thread(), row)?);
+        }
+    }
+    Ok(Inbox::new(entries, posted))
+}
+
 impl Database {
+    fn dead_letters(&self) -> &DeadLetters {
+        match self {
+            Self::Sqlite(store) => store.dead_letters(),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.dead_letters(),
+        }
+    }
+
     /// The same database for statements about a thread. They run for the owner of the thread, unless they run for a user.
     fn of_thread(&self, thread: &ThreadId) -> Self {
         if self.acts_for_user() {
@@ -165,7 +224,7 @@ impl Database {
     }
 
     /// The claim of a row.
-    fn claimed(&self, row: ClaimRow, owner: String, lasts: Duration) -> Result<Claim, DatabaseError> {
+    fn claimed(&self, row: &ClaimRow, owner: String, lasts: Duration) -> Result<Claim, DatabaseError> {
         let place = self.place();
         let (thread, epoch) = (thread_id(place, &row.thread)?, unsigned(place, row.epoch)?);
         let attempt = u32::try_from(row.attempt).unwrap_or(u32::MAX);
@@ -210,13 +269,20 @@ impl TurnQueue for Database {
         limits: ClaimLimits,
     ) -> Result<Option<Claim>, QueueError> {
         let owner = new_owner(worker);
-        let row = match self {
+        let failed = |error: DatabaseError| error.in_queue(QueueAction::Claim);
+        let look = match self {
             Self::Sqlite(store) => store.claim(&owner, micros(lasts), limits).await,
             #[cfg(feature = "postgres")]
             Self::Postgres(store) => store.claim(&owner, micros(lasts), limits).await,
         };
-        let claim = row.and_then(|row| row.map(|row| self.claimed(row, owner, lasts)).transpose());
-        claim.map_err(|error| error.in_queue(QueueAction::Claim))
+        let ClaimLook { claim, died } = look.map_err(failed)?;
+        let died: Result<Vec<_>, _> = died.iter().map(|thread| thread_id(self.place(), thread)).collect();
+        self.dead_letters().add(died.map_err(failed)?);
+        claim.map(|row| self.claimed(&row, owner, lasts)).transpose().map_err(failed)
+    }
+
+    fn take_dead_letters(&self) -> Vec<ThreadId> {
+        self.dead_letters().take()
     }
 
     async fn claim_thread(
@@ -232,10 +298,12 @@ impl TurnQueue for Database {
         let lease = Statement::required(sql::LEASE, values);
         let done = self.of_thread(thread).transact(vec![claim, lease]).await.map_err(failed)?;
         let Ok(rows) = done else { return Ok(None) };
-        let attempt = first(&rows, 0).and_then(|row| row.number(0)).map_err(failed)?;
-        let epoch = first(&rows, 1).and_then(|row| row.number(0)).map_err(failed)?;
-        let row = ClaimRow { thread: thread.to_string(), attempt, takes_over: false, epoch };
-        self.claimed(row, owner, lasts).map(Some).map_err(failed)
+        let row = || {
+            let (claimed, epoch) = (first(&rows, 0)?, first(&rows, 1)?.number(0)?);
+            let (attempt, takes_over) = (claimed.number(0)?, claimed.number(1)? != 0);
+            Ok(ClaimRow { thread: thread.to_string(), attempt, takes_over, epoch })
+        };
+        row().and_then(|row| self.claimed(&row, owner, lasts)).map(Some).map_err(failed)
     }
 
     async fn keep(&self, claim: &Claim) -> Result<(), QueueError> {
@@ -248,15 +316,7 @@ impl TurnQueue for Database {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(claim.thread()));
         let inbox = Statement::new(queue::INBOX, held(claim));
         let rows = self.of_thread(claim.thread()).query_briefly(inbox).await.map_err(failed)?;
-        let Some(first) = rows.first() else { return Err(lost(claim)) };
-        let posted = first.count(0).map_err(failed)?;
-        let mut entries = Vec::new();
-        for row in &rows {
-            if row.maybe_number(1).map_err(failed)?.is_some() {
-                entries.push(entry(claim.thread(), row)?);
-            }
-        }
-        Ok(Inbox::new(entries, posted))
+        read_inbox(claim, &rows)
     }
 
     async fn waits(&self, claim: &Claim, key: &str) -> Result<Option<u64>, QueueError> {
@@ -277,6 +337,13 @@ impl TurnQueue for Database {
     async fn taken(&self, claim: &Claim, number: u64) -> Result<(), QueueError> {
         let take = Statement::new(queue::TAKE, held_with(claim, signed(number)));
         self.of_claim(claim, QueueAction::Take(claim.thread()), vec![take]).await.map(drop)
+    }
+
+    async fn taken_then_inbox(&self, claim: &Claim, number: u64) -> Result<Inbox, QueueError> {
+        let take = Statement::new(queue::TAKE, held_with(claim, signed(number)));
+        let inbox = Statement::new(queue::INBOX, held(claim));
+        let rows = self.of_claim(claim, QueueAction::Take(claim.thread()), vec![take, inbox]).await?;
+        read_inbox(claim, rows.get(1).map_or(&[][..], Vec::as_slice))
     }
 
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError> {
@@ -339,14 +406,15 @@ impl TurnQueue for Database {
         rows.map_err(|error| error.in_queue(QueueAction::List))
     }
 
-    async fn numbers(&self) -> Result<QueueNumbers, QueueError> {
+    async fn numbers(&self, limits: ClaimLimits) -> Result<QueueNumbers, QueueError> {
         let read = async {
-            let rows = vec![self.query(Statement::new(queue::NUMBERS, [])).await?];
+            let most: [Cell; 2] = [signed(limits.per_user).into(), signed(limits.in_all).into()];
+            let rows = vec![self.query(Statement::new(queue::NUMBERS, most)).await?];
             let row = first(&rows, 0)?;
             let mut numbers = QueueNumbers::new();
             (numbers.queued, numbers.waiting) = (row.count(0)?, row.count(1)?);
             (numbers.working, numbers.dead) = (row.count(2)?, row.count(3)?);
-            // The oldest one may wait for a delay.
+            // The clock may have been set back.
             numbers.age = Duration::from_micros(u64::try_from(row.number(4)?).unwrap_or_default());
             Ok(numbers)
         };

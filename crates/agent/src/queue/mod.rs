@@ -8,7 +8,7 @@
 //! worker dies at the wrong moment. So each kind of post says how a second time is recognised.
 //!
 //! An attempt to work on a thread can fail, or its worker can die. Attempts that made no progress count: after
-//! [`MAX_ATTEMPTS`] of them in a row, the thread becomes a **dead letter**. It waits until a person retries or drops its work.
+//! [`MAX_ATTEMPTS`] failures in a row, or [`MAX_VANISHED`] workers that vanish, the thread becomes a **dead letter**. It waits until a person retries or drops its work.
 
 mod memory;
 #[cfg(feature = "testing")]
@@ -28,10 +28,14 @@ use crate::thread_state::{CallReply, StateChange};
 
 /// How many attempts in a row may make no progress: no model and no tool answered. Then the thread is a dead letter.
 pub const MAX_ATTEMPTS: u32 = 5;
+/// The same for attempts whose workers vanished. A worker that vanishes takes all its threads with it, and at most one of them is to
+/// blame.
+pub const MAX_VANISHED: u32 = 20;
 /// Why a thread is a dead letter whose workers left no word.
 pub const WORKER_VANISHED: &str = "the worker died or lost its database while it worked on the thread";
 
-/// How soon a thread has its turn. Nothing waits forever because of it: a class is worth a number of places in the line.
+/// How soon a thread has its turn. Nothing waits forever because of it: a class is worth a number of places in the line, and the line
+/// advances with each thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
@@ -290,7 +294,7 @@ pub struct QueuedThread {
     pub not_before: Option<SystemTime>,
     /// How often it was claimed since it last came to rest.
     pub attempts: u32,
-    /// How many of the last attempts made no progress.
+    /// How many of the last attempts made no progress. An attempt in progress does not count.
     pub failures: u32,
     /// Why the last attempt failed.
     pub problem: Option<String>,
@@ -319,7 +323,7 @@ impl QueuedThread {
 pub struct QueueNumbers {
     /// Threads that can be claimed.
     pub queued: u64,
-    /// Threads that wait for a delay to end.
+    /// Threads that wait for a delay to end, or that the limits keep back: their user has enough claims, or all workers together.
     pub waiting: u64,
     /// Threads that a worker has.
     pub working: u64,
@@ -407,7 +411,12 @@ pub trait TurnQueue: Send + Sync + Debug {
         limits: ClaimLimits,
     ) -> Result<Option<Claim>, QueueError>;
 
-    /// Claims this thread, whether it is queued, waits after a delay, is a dead letter, or rests. `None` if another worker has it.
+    /// The threads that became dead letters in this queue's claims since the last call, because their workers vanished. Nobody else
+    /// says so: their workers cannot. Claims of other processes have their own.
+    fn take_dead_letters(&self) -> Vec<ThreadId>;
+
+    /// Claims this thread, whether it is queued, waits after a delay, is a dead letter, or rests. `None` if another worker has it. A
+    /// dead letter that is given back is a dead letter again.
     ///
     /// # Errors
     ///
@@ -453,6 +462,16 @@ pub trait TurnQueue: Send + Sync + Debug {
     ///
     /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
     async fn taken(&self, claim: &Claim, number: u64) -> Result<(), QueueError>;
+
+    /// [`TurnQueue::taken`], and then [`TurnQueue::inbox`]. A database can do both at once.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
+    async fn taken_then_inbox(&self, claim: &Claim, number: u64) -> Result<Inbox, QueueError> {
+        self.taken(claim, number).await?;
+        self.inbox(claim).await
+    }
 
     /// Ends a claim and its lease. The thread rests if its inbox was last read with this number of posts, else it stays queued.
     ///
@@ -511,12 +530,13 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// The queue failed.
     async fn list(&self, most: usize) -> Result<Vec<QueuedThread>, QueueError>;
 
-    /// How full the queue is.
+    /// How full the queue is, for workers with these limits. What the limits keep back cannot be claimed, and more workers would not
+    /// help.
     ///
     /// # Errors
     ///
     /// The queue failed.
-    async fn numbers(&self) -> Result<QueueNumbers, QueueError>;
+    async fn numbers(&self, limits: ClaimLimits) -> Result<QueueNumbers, QueueError>;
 
     /// Whether a thread has work to do.
     ///

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, Post, PostIf, Posted, Priority, QueueError,
-    QueueState, TurnQueue, WORKER_VANISHED,
+    Claim, ClaimLimits, Failed, Finished, MAX_ATTEMPTS, MAX_VANISHED, Post, PostIf, Posted, Priority,
+    QueueError, QueueState, TurnQueue, WORKER_VANISHED,
 };
 use crate::id::ThreadId;
 use crate::message::Message;
@@ -46,6 +46,8 @@ pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>, store: Arc<dyn ThreadSt
     a_lost_claim_changes_nothing(&*queue).await;
     a_post_during_the_work_queues_again(&*queue).await;
     what_is_given_back_waits(&*queue).await;
+    a_delay_ends_by_itself(&*queue).await;
+    a_named_claim_that_is_given_back_changes_nothing(&*queue).await;
     what_is_postponed_waits_for_the_next_post(&*queue).await;
     a_thread_can_be_woken_without_a_post(&*queue).await;
     what_is_forgotten_is_gone(&*queue).await;
@@ -54,10 +56,15 @@ pub async fn turn_queue_suite(queue: Arc<dyn TurnQueue>, store: Arc<dyn ThreadSt
     case_144_a_worker_that_wakes_after_its_claim_writes_nothing(&*queue, &*store).await;
     a_thread_that_somebody_else_has_is_not_claimed(&*queue, &*store).await;
     only_so_many_threads_are_claimed(&*queue).await;
+    in_all_holds_for_claims_at_the_same_time(Arc::clone(&queue)).await;
     an_urgent_thread_comes_before_others(&*queue).await;
+    nothing_waits_forever(&*queue).await;
     case_147_attempts_without_progress_end_as_a_dead_letter(&*queue, &*store).await;
     case_147_a_thread_whose_workers_vanish_is_a_dead_letter(&*queue).await;
-    attempts_with_progress_do_not_count(&*queue, &*store).await;
+    a_worker_that_vanishes_after_an_answer_does_not_count(&*queue, &*store).await;
+    a_failure_after_an_answer_does_not_count(&*queue, &*store).await;
+    a_failure_after_an_answer_to_a_sub_agent_does_not_count(&*queue, &*store).await;
+    what_is_given_back_does_not_count(&*queue, &*store).await;
     a_dead_letter_can_be_retried_or_dropped(&*queue).await;
     the_end_of_a_turn_brings_a_dead_letter_back(&*queue).await;
     the_numbers_say_how_full_it_is(&*queue).await;
@@ -323,6 +330,47 @@ async fn what_is_given_back_waits(queue: &dyn TurnQueue) {
     settle(queue, &again).await;
 }
 
+async fn a_delay_ends_by_itself(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let claim = claimed(queue, "one", LONG).await;
+    assert!(queue.fail(&claim, SHORT, "a").await.is_ok());
+    tokio::time::sleep(SHORT * 2).await;
+    let Ok(numbers) = queue.numbers(ClaimLimits::default()).await else { panic!("no numbers") };
+    assert_eq!((numbers.queued, numbers.waiting), (1, 0), "even if no worker looked");
+    let claim = claimed(queue, "one", LONG).await;
+    settle(queue, &claim).await;
+}
+
+async fn a_named_claim_that_is_given_back_changes_nothing(queue: &dyn TurnQueue) {
+    let thread = ThreadId::new();
+    post(queue, &thread, &say("a")).await;
+    let claim_and_give_back = async || {
+        let claim = queue.claim_thread(&thread, "deletion", LONG).await;
+        let Ok(Some(claim)) = claim else { panic!("not claimed: {claim:?}") };
+        assert!(queue.give_back(&claim, Duration::ZERO).await.is_ok());
+    };
+    for _ in 0..MAX_ATTEMPTS {
+        claim_and_give_back().await;
+        let claim = claimed(queue, "one", LONG).await;
+        assert!(queue.fail(&claim, Duration::ZERO, "it is poisoned").await.is_ok());
+    }
+    assert_eq!(queue.state(&thread).await.ok(), Some(QueueState::Dead));
+    claim_and_give_back().await;
+    none_waits(queue).await;
+    let listed = queue.list(10).await.unwrap_or_default();
+    let [letter] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((letter.state, letter.failures), (QueueState::Dead, MAX_ATTEMPTS));
+    assert_eq!(letter.problem.as_deref(), Some("it is poisoned"));
+    // While somebody has it, nobody else decides about it.
+    let claim = queue.claim_thread(&thread, "deletion", LONG).await;
+    let Ok(Some(claim)) = claim else { panic!("not claimed: {claim:?}") };
+    assert_eq!(queue.retry(&thread).await.ok(), Some(false));
+    assert_eq!(queue.drop_work(&thread).await.ok(), Some(false));
+    assert!(queue.keep(&claim).await.is_ok());
+    settle(queue, &claim).await;
+}
+
 async fn what_is_postponed_waits_for_the_next_post(queue: &dyn TurnQueue) {
     let thread = ThreadId::new();
     post(queue, &thread, &say("a")).await;
@@ -501,6 +549,59 @@ async fn only_so_many_threads_are_claimed(queue: &dyn TurnQueue) {
     settle(queue, &second).await;
 }
 
+async fn in_all_holds_for_claims_at_the_same_time(queue: Arc<dyn TurnQueue>) {
+    const MOST: u64 = 3;
+    for _ in 0..3 * MOST {
+        post(&*queue, &ThreadId::new(), &say("a")).await;
+    }
+    let limits = ClaimLimits { in_all: MOST, ..ClaimLimits::default() };
+    for _ in 0..3 {
+        let claiming: Vec<_> = (0..3 * MOST)
+            .map(|_| {
+                let queue = Arc::clone(&queue);
+                tokio::spawn(async move { queue.claim("one", LONG, limits).await })
+            })
+            .collect();
+        let mut claims = Vec::new();
+        for one in claiming {
+            let claim = one.await.map(|claim| claim.unwrap_or_else(|error| panic!("not claimed: {error}")));
+            claims.extend(claim.ok().flatten());
+        }
+        assert_eq!(claims.len() as u64, MOST);
+        for claim in &claims {
+            settle(&*queue, claim).await;
+        }
+    }
+    none_waits(&*queue).await;
+}
+
+/// Threads that rest and are queued again without end do not hold up one that is worth less.
+async fn nothing_waits_forever(queue: &dyn TurnQueue) {
+    for others in [1, 3] {
+        let low = ThreadId::new();
+        let others: Vec<_> = (0..others).map(|_| ThreadId::new()).collect();
+        post(queue, &low, &Post::Say { message: Message::user("a"), priority: Priority::Low }).await;
+        for thread in &others {
+            post(queue, thread, &say("a")).await;
+        }
+        let places = usize::try_from(Priority::PLACES).unwrap_or_default() + others.len() + 1;
+        let mut claims = 0;
+        loop {
+            let claim = claimed(queue, "one", LONG).await;
+            settle(queue, &claim).await;
+            if claim.thread() == &low {
+                break;
+            }
+            claims += 1;
+            assert!(claims <= places, "the thread still waits");
+            post(queue, claim.thread(), &say("a")).await;
+        }
+        for thread in &others {
+            assert!(queue.forget(thread).await.is_ok());
+        }
+    }
+}
+
 async fn an_urgent_thread_comes_before_others(queue: &dyn TurnQueue) {
     let threads =
         [Priority::Low, Priority::Normal, Priority::High].map(|priority| (ThreadId::new(), priority));
@@ -547,12 +648,16 @@ async fn case_147_attempts_without_progress_end_as_a_dead_letter(
 async fn case_147_a_thread_whose_workers_vanish_is_a_dead_letter(queue: &dyn TurnQueue) {
     let thread = ThreadId::new();
     post(queue, &thread, &say("a")).await;
-    for _ in 0..MAX_ATTEMPTS {
+    for _ in 0..MAX_VANISHED {
         let claim = claimed(queue, "one", SHORT).await;
         assert_eq!(claim.thread(), &thread);
         tokio::time::sleep(SHORT * 2).await;
+        assert!(queue.take_dead_letters().is_empty());
     }
     none_waits(queue).await;
+    none_waits(queue).await;
+    assert_eq!(queue.take_dead_letters(), std::slice::from_ref(&thread));
+    assert!(queue.take_dead_letters().is_empty(), "it is told once");
     let listed = queue.list(10).await.unwrap_or_default();
     let [letter] = &listed[..] else { panic!("{listed:?}") };
     assert_eq!(letter.state, QueueState::Dead);
@@ -560,28 +665,63 @@ async fn case_147_a_thread_whose_workers_vanish_is_a_dead_letter(queue: &dyn Tur
     assert!(queue.forget(&thread).await.is_ok());
 }
 
-async fn attempts_with_progress_do_not_count(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+/// More attempts of this kind than may make no progress, and then a thread that is as good as new.
+async fn do_not_count(
+    queue: &dyn TurnQueue,
+    store: &dyn ThreadStore,
+    lasts: Duration,
+    most: u32,
+    answers: bool,
+    attempt: impl AsyncFn(&Claim),
+) {
     let thread = ThreadId::new();
     post(queue, &thread, &say("a")).await;
-    for attempt in 0..u64::from(3 * MAX_ATTEMPTS) {
-        let claim = claimed(queue, "one", if attempt % 3 == 0 { SHORT } else { LONG }).await;
-        match attempt % 3 {
-            // Its worker vanishes after an answer.
-            0 => {
-                assert!(store.append(&claim.lease, attempt / 3, &[answered()]).await.is_ok());
-                tokio::time::sleep(SHORT * 2).await;
-            }
-            // A sub-agent got one.
-            1 => {
-                assert!(queue.progressed(&claim).await.is_ok());
-                assert_eq!(queue.fail(&claim, Duration::ZERO, "a").await.ok(), Some(Failed::Again));
-            }
-            // It was given back, which is no failure.
-            _ => assert!(queue.give_back(&claim, Duration::ZERO).await.is_ok()),
+    for number in 0..=u64::from(most) {
+        let claim = claimed(queue, "one", lasts).await;
+        assert_eq!(claim.thread(), &thread);
+        if answers {
+            assert!(store.append(&claim.lease, number, &[answered()]).await.is_ok());
         }
+        attempt(&claim).await;
     }
     let claim = claimed(queue, "one", LONG).await;
+    let listed = queue.list(10).await.unwrap_or_default();
+    assert_eq!(listed.iter().map(|thread| thread.failures).collect::<Vec<_>>(), [0]);
     settle(queue, &claim).await;
+}
+
+async fn a_worker_that_vanishes_after_an_answer_does_not_count(
+    queue: &dyn TurnQueue,
+    store: &dyn ThreadStore,
+) {
+    do_not_count(queue, store, SHORT, MAX_VANISHED, true, async |_| tokio::time::sleep(SHORT * 2).await)
+        .await;
+    assert!(queue.take_dead_letters().is_empty());
+}
+
+async fn a_failure_after_an_answer_does_not_count(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+    let fails = async |claim: &Claim| {
+        assert_eq!(queue.fail(claim, Duration::ZERO, "a").await.ok(), Some(Failed::Again));
+    };
+    do_not_count(queue, store, LONG, MAX_ATTEMPTS, true, fails).await;
+}
+
+async fn a_failure_after_an_answer_to_a_sub_agent_does_not_count(
+    queue: &dyn TurnQueue,
+    store: &dyn ThreadStore,
+) {
+    let fails = async |claim: &Claim| {
+        assert!(queue.progressed(claim).await.is_ok());
+        assert_eq!(queue.fail(claim, Duration::ZERO, "a").await.ok(), Some(Failed::Again));
+    };
+    do_not_count(queue, store, LONG, MAX_ATTEMPTS, false, fails).await;
+}
+
+async fn what_is_given_back_does_not_count(queue: &dyn TurnQueue, store: &dyn ThreadStore) {
+    let gives_back = async |claim: &Claim| {
+        assert!(queue.give_back(claim, Duration::ZERO).await.is_ok());
+    };
+    do_not_count(queue, store, LONG, MAX_ATTEMPTS, false, gives_back).await;
 }
 
 /// A dead letter with one message.
@@ -627,9 +767,15 @@ async fn the_numbers_say_how_full_it_is(queue: &dyn TurnQueue) {
     let waiting = claimed(queue, "one", LONG).await;
     assert!(queue.give_back(&waiting, LONG).await.is_ok());
     tokio::time::sleep(SHORT).await;
-    let Ok(numbers) = queue.numbers().await else { panic!("no numbers") };
-    assert_eq!((numbers.queued, numbers.waiting, numbers.working, numbers.dead), (1, 1, 1, 0));
-    assert!(numbers.age >= SHORT && numbers.age < LONG, "{numbers:?}");
+    let numbers = async |in_all| {
+        let numbers = queue.numbers(ClaimLimits { in_all, ..ClaimLimits::default() }).await;
+        numbers.unwrap_or_else(|error| panic!("no numbers: {error}"))
+    };
+    let room = numbers(2).await;
+    assert_eq!((room.queued, room.waiting, room.working, room.dead), (1, 1, 1, 0));
+    assert!(room.age >= SHORT && room.age < LONG, "{room:?}");
+    let full = numbers(1).await;
+    assert_eq!((full.queued, full.waiting, full.working, full.age), (0, 2, 1, Duration::ZERO));
     settle(queue, &working).await;
     for thread in &threads {
         assert!(queue.forget(thread).await.is_ok());

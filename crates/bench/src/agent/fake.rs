@@ -76,11 +76,11 @@ impl Model for Notes {
     }
 }
 
-pub(super) fn call(index: usize, number: usize, tool: &str) -> ModelDelta {
+pub(crate) fn call(index: usize, number: usize, tool: &str) -> ModelDelta {
     ModelDelta::ToolCall { index, id: format!("call-{number}"), name: tool.to_owned() }
 }
 
-pub(super) fn said(mut deltas: Vec<ModelDelta>) -> ModelStream {
+pub(crate) fn said(mut deltas: Vec<ModelDelta>) -> ModelStream {
     deltas.push(ModelDelta::Finish(Finish::Stop));
     stream::iter(deltas.into_iter().map(Ok)).boxed()
 }

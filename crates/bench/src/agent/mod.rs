@@ -4,7 +4,7 @@
 //! figure is the cost of the loop itself.
 
 mod compacting;
-mod fake;
+pub(crate) mod fake;
 mod starting;
 mod steps;
 mod threads;

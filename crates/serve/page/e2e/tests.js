@@ -313,8 +313,8 @@ export const tests = {
         if (state === "waiting") await api("POST", `/threads/${thread}/turns`, { text: ANYTHING, mode: "queue" });
         await page.waitForTimeout(50);
       }
-      await page.getByText("waits for an administrator. Cancel it").waitFor();
-      await page.locator(".topbar").getByText("waits for an administrator").waitFor();
+      await page.getByText("The turn waits for an administrator.").waitFor();
+      await page.locator(".topbar").getByText("needs an admin").waitFor();
       const mend = () => {
         rmSync(directory);
         renameSync(`${directory}.aside`, directory);

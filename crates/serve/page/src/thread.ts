@@ -381,7 +381,9 @@ function changeState(next: ThreadState, loaded?: LoadedSkill[], unloaded?: strin
 
 function notice(next: ThreadState, text: string) {
   next.noticesSeen += 1;
-  next.notices = [...next.notices, { key: next.noticesSeen, text }].slice(-MAX_NOTICES);
+  // A server that tries again says the same each time.
+  const others = next.notices.filter((known) => known.text !== text);
+  next.notices = [...others, { key: next.noticesSeen, text }].slice(-MAX_NOTICES);
 }
 
 const tail = (text: string) => (text.length > MAX_PROGRESS ? text.slice(-MAX_PROGRESS) : text);

@@ -18,7 +18,7 @@ test("a thread says what helps in its state", () => {
 });
 
 test("an attempt that is under way has not failed", () => {
-  expect(attemptsOf({ ...thread, attempts: 6, failures: 5, state: "dead" })).toBe("6, 5 failed");
+  expect(attemptsOf({ ...thread, attempts: 6, failures: 5, state: "dead" })).toBe("6 (5 failed)");
   expect(attemptsOf({ ...thread, failures: 1, state: "working" })).toBe("1");
-  expect(attemptsOf({ ...thread, attempts: 2, failures: 2, state: "working" })).toBe("2, 1 failed");
+  expect(attemptsOf({ ...thread, attempts: 2, failures: 2, state: "working" })).toBe("2 (1 failed)");
 });

@@ -96,6 +96,11 @@ test("a question that was answered elsewhere closes with a notice", () => {
   expect(after(EMPTY, { type: "events", events: [...asked, replied], isHistory: true }).notices).toEqual([]);
 });
 
+test("a notice that is said again is shown once, as a new one", () => {
+  const state = after(EMPTY, events({ type: "notice", text: "again" }, { type: "notice", text: "else" }, { type: "notice", text: "again" }));
+  expect(state.notices).toEqual([{ key: 2, text: "else" }, { key: 3, text: "again" }]);
+});
+
 test("a refused call is refused, and not failed", () => {
   const state = after(EMPTY, events(...asked, { ...replied, reply: "reject", message: "no" } as LoggedEvent,
     { number: 6, at: at(6), type: "tool_answered", call: "c1", text: "refused", is_error: true }));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use prowess_agent::AgentError;
-use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError};
+use prowess_agent::queue::{Claim, ClaimLimits, Failed, QueueError, WORKER_VANISHED};
 use prowess_agent::thread::ThreadError;
 use prowess_base::text::{cut, escape_unprintable};
 use prowess_store::DatabaseError;
@@ -29,7 +29,7 @@ use crate::replays::ReadError;
 
 /// How often a worker looks for posts and queued threads if no signals of other processes arrive.
 const LOOK: Duration = Duration::from_millis(500);
-/// The same if they arrive: delays and the claims of workers that vanished end without a signal.
+/// The same for queued threads if they arrive: delays and the claims of workers that vanished end without a signal.
 const CALM_LOOK: Duration = Duration::from_secs(1);
 /// How long a thread waits after its worker failed, times the number of attempts, up to a minute.
 const RETRY: Duration = Duration::from_secs(2);
@@ -50,7 +50,6 @@ const MAX_PROBLEM: usize = 500;
 pub(crate) async fn run(app: Arc<App>) {
     let room = Arc::new(Semaphore::new(app.limits.turns));
     let name = worker_name(&app);
-    let limits = ClaimLimits { per_user: app.limits.turns_per_user, in_all: app.limits.turns_in_all };
     let mut stop = app.stop.subscribe();
     let mut working = JoinSet::new();
     loop {
@@ -61,7 +60,9 @@ pub(crate) async fn run(app: Arc<App>) {
         };
         let Ok(place) = place else { break };
         while working.try_join_next().is_some() {}
-        match app.queue.claim(&name, app.limits.claim, limits).await {
+        let claimed = app.queue.claim(&name, app.limits.claim, limits(&app)).await;
+        tell_dead_letters(&app);
+        match claimed {
             Ok(Some(claim)) => {
                 let app = Arc::clone(&app);
                 working.spawn(async move {
@@ -90,6 +91,22 @@ pub(crate) async fn run(app: Arc<App>) {
         // A database that is gone takes no thread back.
         let _ = tokio::time::timeout(HAND_OVER, handing_over).await;
         working.shutdown().await;
+    }
+}
+
+/// How many threads all workers may have.
+pub(crate) fn limits(app: &App) -> ClaimLimits {
+    ClaimLimits { per_user: app.limits.turns_per_user, in_all: app.limits.turns_in_all }
+}
+
+/// Tells of threads that became dead letters because their workers vanished.
+fn tell_dead_letters(app: &App) {
+    for thread in app.queue.take_dead_letters() {
+        app.metrics.dead_letters.fetch_add(1, Ordering::Relaxed);
+        tracing::error!(%thread, problem = WORKER_VANISHED, "Could not work on the thread");
+        let live = app.live.of(&thread);
+        live.tell(Piece::Notice(CANNOT_GO_ON.to_owned()));
+        live.tell(Piece::Status);
     }
 }
 

@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("11.sql"),
     include_str!("12.sql"),
     include_str!("13.sql"),
+    include_str!("14.sql"),
 ];
 
 /// The database that SQL is for.

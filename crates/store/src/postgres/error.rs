@@ -1,6 +1,7 @@
 //! Translates PostgreSQL errors.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::Error;
@@ -92,4 +93,14 @@ fn chain(error: &dyn std::error::Error) -> String {
         next = source.source();
     }
     text
+}
+
+impl DatabaseError {
+    /// The same error of a statement that waited for locks for another time than others.
+    pub(super) fn waited(self, time: Duration) -> Self {
+        match self {
+            Self::Busy { place, .. } => Self::Busy { place, seconds: time.as_secs() },
+            other => other,
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Brings a PostgreSQL database to the newest version of the tables.
 
+use std::time::Duration;
+
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 use super::PostgresStore;
@@ -20,29 +22,31 @@ INSERT INTO prowess_schema SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM prowess_sche
 /// The first version of the tables that several processes use.
 const FIRST_FOR_MANY: i64 = 10;
 
-/// The connection of a server that uses tables of an earlier version.
+/// Whether no server uses tables of an earlier version: each has a lock. The transaction has it from now on, so none begins meanwhile.
+const NO_OLDER_SERVER: &str =
+    "SELECT 1 WHERE pg_try_advisory_xact_lock(1886547831, 'prowess_schema'::REGCLASS::OID::INT4)";
+
+/// The connection of such a server.
 const OLDER_SERVER: &str = "\
 SELECT held.pid FROM pg_locks AS held
 WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 2 AND held.classid = 1886547831
     AND held.objid = to_regclass('prowess_schema')::oid
     AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
-/// A migration waits for those of other processes.
+/// How long a migration waits for those of other processes. [`BEGIN`] has the same value.
+const MIGRATION_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const BEGIN: &str = "SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
 impl PostgresStore {
     /// Runs the missing migrations, each in its own transaction.
     pub(super) async fn migrate(&self) -> Result<(), DatabaseError> {
         let place = &*self.0.place;
-        let failed = |error| self.failed(error);
+        let failed = |error| self.failed(error).waited(MIGRATION_LOCK_TIMEOUT);
         let mut client = self.client().await?;
         loop {
             let found = version(&client).await.map_err(failed)?;
             if found > KNOWN as i64 {
                 return self.check_tables().await;
-            }
-            if (1..FIRST_FOR_MANY).contains(&found) {
-                self.check_no_older_server(&client).await?;
             }
             if migrations::missing(place, SqlDialect::Postgres, found)?.next().is_none() {
                 return Ok(());
@@ -58,6 +62,9 @@ impl PostgresStore {
                 continue;
             }
             if let Some((version, text)) = migrations::missing(place, SqlDialect::Postgres, found)?.next() {
+                if (1..FIRST_FOR_MANY).contains(&found) {
+                    self.check_no_older_server(transaction.client()).await?;
+                }
                 transaction.batch_execute(&text).await.map_err(failed)?;
                 let done = format!("UPDATE prowess_schema SET version = {version}");
                 transaction.batch_execute(&done).await.map_err(failed)?;
@@ -82,11 +89,15 @@ impl PostgresStore {
 
     /// Refuses to change the tables while a server of an older version uses them. Such a server holds a lock.
     async fn check_no_older_server(&self, client: &Client) -> Result<(), DatabaseError> {
-        let holder = number(client, OLDER_SERVER).await.map_err(|error| self.failed(error))?;
-        holder.map_or(Ok(()), |pid| {
-            let by = format!("an older version, with the connection {pid} in pg_stat_activity");
-            Err(DatabaseError::Served { place: self.0.place.to_string(), by })
-        })
+        let failed = |error| self.failed(error);
+        if number(client, NO_OLDER_SERVER).await.map_err(failed)?.is_some() {
+            return Ok(());
+        }
+        let holder = number(client, OLDER_SERVER).await.map_err(failed)?;
+        let connection =
+            holder.map_or_else(String::new, |pid| format!(", with the connection {pid} in pg_stat_activity"));
+        let by = format!("an older version{connection}");
+        Err(DatabaseError::Served { place: self.0.place.to_string(), by })
     }
 }
 

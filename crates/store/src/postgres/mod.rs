@@ -25,6 +25,7 @@ pub(crate) use self::signals::{Listener, Sender};
 use crate::acts_for::ActsFor;
 use crate::counters::{Counters, DatabaseCounters};
 use crate::error::DatabaseError;
+use crate::queue::DeadLetters;
 use crate::rows::Statement;
 use crate::sql;
 
@@ -80,6 +81,7 @@ struct Inner {
     is_walled: OnceLock<bool>,
     /// Whether the server flushes a transaction before it responds, unless a transaction asks for that.
     flushes: OnceLock<bool>,
+    dead_letters: DeadLetters,
 }
 
 impl PostgresStore {
@@ -116,8 +118,9 @@ impl PostgresStore {
             .build()
             .map_err(|error| DatabaseError::failed(&place, "be connected to", error))?;
         let (place, counters) = (Arc::from(place), Counters::default());
-        let inner =
-            Inner { pool, config, place, counters, is_walled: OnceLock::new(), flushes: OnceLock::new() };
+        let (is_walled, flushes) = (OnceLock::new(), OnceLock::new());
+        let dead_letters = DeadLetters::default();
+        let inner = Inner { pool, config, place, counters, is_walled, flushes, dead_letters };
         let store = Self(Arc::new(inner), ActsFor::Nobody);
         store.migrate().await?;
         let found = store.query(Statement::new(sql::acts_for::IS_WALLED, [])).await?;
@@ -132,6 +135,10 @@ impl PostgresStore {
     /// The name of the database in messages.
     pub(crate) fn place(&self) -> &str {
         &self.0.place
+    }
+
+    pub(crate) fn dead_letters(&self) -> &DeadLetters {
+        &self.0.dead_letters
     }
 
     /// The same store, whose statements run for somebody.

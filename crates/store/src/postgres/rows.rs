@@ -36,7 +36,7 @@ impl PostgresStore {
     /// Runs a transaction.
     pub(crate) async fn transact(&self, statements: Vec<Statement>) -> Result<Done, DatabaseError> {
         let queries: Vec<Query<'_>> = statements.iter().map(query).collect();
-        // A single statement without a row has changed nothing.
+        // A required statement that stands alone has changed nothing if it returns no row, so its transaction may end.
         if statements.len() <= 1 || statements.iter().all(|statement| !statement.is_required) {
             let rows = self.run(&queries).await?;
             return self.done(&statements, rows.into_iter().map(Ok).collect());

@@ -61,7 +61,7 @@ impl PostgresStore {
         Ok((open, answers))
     }
 
-    /// Sends a part of a transaction: one round trip. A connection that does not answer is closed.
+    /// Sends a part of a transaction: one round trip. A connection that does not answer is not used again.
     async fn send(
         &self,
         client: &mut Option<Object>,
@@ -117,6 +117,17 @@ impl PostgresStore {
         Ok(answers)
     }
 
+    /// Waits for an answer, but not without end. After an error, do not use the connection again.
+    pub(super) async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, DatabaseError> {
+        match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+            Ok(answer) => answer.map_err(|error| self.failed(error)),
+            Err(_) => Err(self.unanswered()),
+        }
+    }
+
     fn unanswered(&self) -> DatabaseError {
         self.0.counters.failed();
         unreachable_because(&self.0.place, format!("it did not answer within {} s", ANSWER_TIMEOUT.as_secs()))
@@ -166,7 +177,11 @@ impl OpenTransaction {
     pub(super) async fn roll_back(mut self) -> Result<(), DatabaseError> {
         let Some(client) = self.client.take() else { return Ok(()) };
         self.store.0.counters.sent(1);
-        client.batch_execute("ROLLBACK").await.map_err(|error| self.store.failed(error))
+        let done = self.store.in_time(client.batch_execute("ROLLBACK")).await;
+        if done.is_err() {
+            drop(Object::take(client));
+        }
+        done
     }
 }
 

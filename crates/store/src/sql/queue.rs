@@ -20,7 +20,7 @@ macro_rules! queued_thread {
             "queue.thread, ",
             queue_state!(),
             ", queue.belongs_to, queue.owner, queue.queued, \
-            CASE WHEN queue.owner IS NULL AND queue.dead IS NULL AND queue.until > prowess_now() THEN queue.until END, \
+            CASE WHEN queue.owner IS NULL AND queue.dead IS NULL AND queue.not_before > prowess_now() THEN queue.not_before END, \
             queue.attempts, queue.failures, queue.problem"
         )
     };
@@ -33,23 +33,40 @@ macro_rules! belongs_to {
     };
 }
 
-/// The place of a thread in the line, for SQLite: behind the user's other threads, and not before the next one. PostgreSQL has
-/// the function `prowess_line`.
+/// Whether a delay has not ended. No delay is longer than a day; see [`lasts`].
+macro_rules! is_delayed {
+    () => {
+        "not_before BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000"
+    };
+}
+
+/// Whether a thread is in the line: the condition of its index.
+macro_rules! in_line {
+    ($queue:literal) => {
+        concat!($queue, "owner IS NULL AND ", $queue, "dead IS NULL AND ", $queue, "not_before IS NULL")
+    };
+}
+
+/// The place of a thread in the line, for SQLite: behind the user's other threads, behind the user's last thread that had its turn, and
+/// not before the place to which the line has come. PostgreSQL has the function `prowess_line`.
 macro_rules! place {
     () => {
         concat!(
-            "(SELECT MAX(COALESCE(own, next), next) FROM (SELECT
-    (SELECT MAX(other.place) + 1 FROM prowess_queue AS other WHERE other.belongs_to = ",
+            "MAX(
+    COALESCE((SELECT last.place + 1 FROM prowess_places AS last WHERE last.person = ",
             belongs_to!(),
-            ") AS own,
-    COALESCE(
-        (
-            SELECT first.place FROM prowess_queue AS first WHERE first.owner IS NULL AND first.dead IS NULL
-            ORDER BY first.place - 100 * first.priority, first.until, first.thread LIMIT 1
-        ),
-        (SELECT MAX(held.place) FROM prowess_queue AS held WHERE held.owner IS NOT NULL),
-        0
-    ) AS next))"
+            "), 0),
+    COALESCE((SELECT MAX(own.place) + 1 FROM prowess_queue AS own WHERE own.belongs_to = ",
+            belongs_to!(),
+            "), 0),
+    COALESCE((SELECT MAX(others.line) FROM prowess_places AS others), 0),
+    COALESCE((
+        SELECT MIN(next.place, next.place - 100 * next.priority) FROM prowess_queue AS next WHERE ",
+            in_line!("next."),
+            "
+        ORDER BY next.place - 100 * next.priority, next.queued, next.thread LIMIT 1
+    ), 0)
+)"
         )
     };
 }
@@ -60,6 +77,7 @@ macro_rules! queued_again {
         " ON CONFLICT (thread) DO UPDATE SET \
             posted = queue.posted + 1, \
             until = CASE WHEN queue.owner IS NULL AND queue.until > prowess_now() THEN prowess_now() ELSE queue.until END, \
+            not_before = NULL, \
             priority = CASE WHEN queue.priority < excluded.priority THEN excluded.priority ELSE queue.priority END, \
             failures = CASE WHEN queue.dead IS NOT NULL AND ?3 = 1 THEN 0 ELSE queue.failures END, \
             dead = CASE WHEN ?3 = 1 THEN NULL ELSE queue.dead END"
@@ -116,34 +134,58 @@ RETURNING number";
 /// Whether an inbox has or had a post of this name.
 pub(crate) const IS_KNOWN: &str = "SELECT number FROM prowess_inbox WHERE thread = ?1 AND name = ?2";
 
-/// Whether a thread can be claimed, or a claim has ended, in SQLite.
-pub(crate) const CAN_CLAIM: &str =
-    concat!("SELECT 1 FROM prowess_queue WHERE dead IS NULL AND NOT ", lasts!(""), " LIMIT 1");
-
 /// Whether the last attempt at a thread got answers.
 macro_rules! has_progressed {
-    () => {
-        "EXISTS (
-        SELECT 1 FROM prowess_threads AS known
-        WHERE known.id = prowess_queue.thread AND known.answered > prowess_queue.answered
-    )"
+    ($queue:literal) => {
+        concat!(
+            "EXISTS (SELECT 1 FROM prowess_threads AS known WHERE known.id = ",
+            $queue,
+            ".thread AND known.answered > ",
+            $queue,
+            ".answered)"
+        )
     };
 }
 
-/// Ends the claims of workers that vanished, in SQLite: both the claim and the lease have run out. `?1` is the reason, and `?2` how
-/// many attempts may make no progress.
+/// Whether an attempt without progress was the last one: `$most` of them are too many.
+macro_rules! was_last {
+    ($most:literal) => {
+        concat!("failures >= ", $most, " AND NOT ", has_progressed!("prowess_queue"))
+    };
+}
+
+/// Which attempt without progress begins. Progress of the last one ends the row.
+macro_rules! next_failure {
+    ($queue:literal) => {
+        concat!("CASE WHEN ", has_progressed!($queue), " THEN 1 ELSE ", $queue, ".failures + 1 END")
+    };
+}
+
+/// How many answers the log of a thread has.
+macro_rules! answers {
+    ($thread:literal) => {
+        concat!(
+            "COALESCE((SELECT known.answered FROM prowess_threads AS known WHERE known.id = ",
+            $thread,
+            "), 0)"
+        )
+    };
+}
+
+/// Ends the claims of workers that vanished, in SQLite: both the claim and the lease have run out. `?1` is the reason, `?2` how many
+/// attempts may make no progress, and `?3` the time. Returns each thread, and whether it became a dead letter.
 pub(crate) const LOSE_CLAIMS: &str = concat!(
     "UPDATE prowess_queue SET
     owner = NULL,
     lost = 1,
-    dead = CASE WHEN failures >= ?2 AND NOT ",
-    has_progressed!(),
-    " THEN prowess_now() END,
-    problem = CASE WHEN failures >= ?2 AND NOT ",
-    has_progressed!(),
+    dead = CASE WHEN ",
+    was_last!("?2"),
+    " THEN COALESCE(dead, ?3) END,
+    problem = CASE WHEN ",
+    was_last!("?2"),
     " THEN ?1 ELSE problem END,
     failures = CASE WHEN ",
-    has_progressed!(),
+    has_progressed!("prowess_queue"),
     " THEN 0 ELSE failures END
 WHERE owner IS NOT NULL AND NOT ",
     lasts!(""),
@@ -152,65 +194,132 @@ WHERE owner IS NOT NULL AND NOT ",
         WHERE known.id = prowess_queue.thread AND known.owner IS NOT NULL AND ",
     lasts!("known."),
     "
-    )"
+    )
+RETURNING thread, COALESCE(dead = ?3, 0)"
 );
 
-/// The next thread that can be claimed, in SQLite, if a user may have `?1` claims, and all together `?2`.
-pub(crate) const NEXT: &str = concat!(
-    "SELECT queue.thread FROM prowess_queue AS queue
-WHERE queue.owner IS NULL AND queue.dead IS NULL AND NOT ",
-    lasts!("queue."),
+/// Ends delays whose time is over, in SQLite.
+pub(crate) const END_DELAYS: &str = concat!(
+    "UPDATE prowess_queue SET not_before = NULL WHERE not_before IS NOT NULL AND NOT ",
+    is_delayed!()
+);
+
+/// The users who have `?1` claims or more.
+macro_rules! full_users {
+    () => {
+        "
+        SELECT held.belongs_to FROM prowess_queue AS held WHERE held.owner IS NOT NULL AND held.belongs_to <> ''
+        GROUP BY held.belongs_to HAVING COUNT(*) >= ?1
     "
-    AND (
-        queue.belongs_to = ''
-        OR (SELECT COUNT(*) FROM prowess_queue AS held WHERE held.belongs_to = queue.belongs_to AND held.owner IS NOT NULL) < ?1
-    )
+    };
+}
+
+/// The next thread that can be claimed, in SQLite, if a user may have `?1` claims, and all together `?2`. The users at their limit are
+/// counted once.
+macro_rules! next {
+    () => {
+        concat!(
+            "SELECT queue.thread FROM prowess_queue AS queue
+WHERE ",
+            in_line!("queue."),
+            "
+    AND queue.belongs_to NOT IN (",
+            full_users!(),
+            ")
     AND (SELECT COUNT(*) FROM prowess_queue AS held WHERE held.owner IS NOT NULL) < ?2
     AND NOT EXISTS (
         SELECT 1 FROM prowess_threads AS known
         WHERE known.id = queue.thread AND known.owner IS NOT NULL AND ",
-    lasts!("known."),
-    "
+            lasts!("known."),
+            "
     )
-ORDER BY queue.place - 100 * queue.priority, queue.until, queue.thread LIMIT 1"
+ORDER BY queue.place - 100 * queue.priority, queue.queued, queue.thread LIMIT 1"
+        )
+    };
+}
+
+/// See [`next`].
+pub(crate) const NEXT: &str = next!();
+
+/// Whether a thread can be claimed, or a claim or a delay has ended, in SQLite. The parameters are those of [`NEXT`].
+pub(crate) const CAN_CLAIM: &str = concat!(
+    "SELECT 1 WHERE EXISTS (SELECT 1 FROM prowess_queue WHERE not_before IS NOT NULL AND NOT ",
+    is_delayed!(),
+    ") OR EXISTS (SELECT 1 FROM prowess_queue WHERE owner IS NOT NULL AND NOT ",
+    lasts!(""),
+    ") OR EXISTS (",
+    next!(),
+    ")"
 );
 
 /// Claims a thread that can be claimed, in SQLite.
-pub(crate) const CLAIM_NEXT: &str = "\
+pub(crate) const CLAIM_NEXT: &str = concat!(
+    "\
 UPDATE prowess_queue SET
     owner = ?2,
     until = prowess_now() + ?3,
+    had_turn = 1,
     attempts = attempts + 1,
-    failures = failures + 1,
-    answered = COALESCE((SELECT known.answered FROM prowess_threads AS known WHERE known.id = prowess_queue.thread), 0)
-WHERE thread = ?1 RETURNING attempts, lost";
+    failures = ",
+    next_failure!("prowess_queue"),
+    ",
+    answered = ",
+    answers!("prowess_queue.thread"),
+    "
+WHERE thread = ?1 RETURNING attempts, lost"
+);
 
-/// Claims the next thread, and takes its lease, in PostgreSQL. Workers pass over threads that others are about to claim.
+/// Claims the next thread, and takes its lease, in PostgreSQL. Workers pass over threads that others are about to claim. A row without
+/// an attempt is a thread that became a dead letter.
 #[cfg(feature = "postgres")]
 pub(crate) const CLAIM: &str =
-    "SELECT claimed, attempt, takes_over, lease FROM prowess_claim(?1, ?2, ?3, ?4, ?5, ?6)";
+    "SELECT claimed, attempt, takes_over, lease FROM prowess_claim_next(?1, ?2, ?3, ?4, ?5, ?6)";
 
-/// Claims one thread, whether it is queued, is a dead letter, or rests. No row means that another worker has it.
+/// What claims a thread that has a row. A dead letter stays one: whoever gives it back has changed nothing.
+macro_rules! claimed_again {
+    () => {
+        concat!(
+            " ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, until = excluded.until, not_before = NULL, \
+            attempts = queue.attempts + 1, failures = ",
+            next_failure!("queue"),
+            ", answered = excluded.answered, lost = CASE WHEN queue.owner IS NULL THEN queue.lost ELSE 1 END \
+            WHERE ",
+            is_free!("queue."),
+            " RETURNING attempts, lost"
+        )
+    };
+}
+
+/// Claims one thread, whether it is queued, is a dead letter, or rests. No row means that another worker has it. Returns how often it
+/// was claimed, and whether its last worker vanished. A thread that rested gets the lowest priority: a post may raise it.
 pub(crate) const CLAIM_THREAD: &str = concat!(
     "\
-INSERT INTO prowess_queue AS queue (thread, posted, attempts, owner, until, queued, belongs_to)
-VALUES (?1, 0, 1, ?2, prowess_now() + ?3, prowess_now(), ",
+INSERT INTO prowess_queue AS queue
+    (thread, posted, attempts, failures, answered, owner, until, queued, belongs_to, place, priority)
+SELECT ?1, 0, 1, 1, ",
+    answers!("?1"),
+    ", ?2, prowess_now() + ?3, prowess_now(), ",
     belongs_to!(),
-    ")
-ON CONFLICT (thread) DO UPDATE SET owner = excluded.owner, until = excluded.until, attempts = queue.attempts + 1, dead = NULL
-WHERE ",
-    is_free!("queue."),
-    "
-RETURNING attempts"
+    ", ",
+    place!(),
+    ", -1 WHERE ?3 = ?3",
+    claimed_again!(),
+    "\n-- postgres instead: INSERT INTO prowess_queue AS queue \
+        (thread, posted, attempts, failures, answered, owner, until, queued, belongs_to, place, priority) \
+        SELECT ?1, 0, 1, 1, ",
+    answers!("?1"),
+    ", ?2, prowess_now() + ?3, prowess_now(), line.belongs_to, line.place, -1 FROM prowess_line(?1) AS line",
+    claimed_again!(),
 );
 
 /// Extends a claim. No row means that it is lost.
 pub(crate) const KEEP: &str = "\
 UPDATE prowess_queue SET until = prowess_now() + ?3 WHERE thread = ?1 AND owner = ?2 RETURNING thread";
 
-/// Extends the lease of a claim.
-pub(crate) const KEEP_LEASE: &str =
-    "UPDATE prowess_threads SET until = prowess_now() + ?3 WHERE id = ?1 AND owner = ?2";
+/// Extends the lease of a claim that was just extended. The lease of a lost claim ends in its time: else nobody could claim the thread.
+pub(crate) const KEEP_LEASE: &str = "\
+UPDATE prowess_threads SET until = prowess_now() + ?3
+WHERE id = ?1 AND owner = ?2 AND EXISTS (SELECT 1 FROM prowess_queue WHERE thread = ?1 AND owner = ?2)";
 
 /// The posts of a claimed thread, each with how often somebody posted. One row without a post means that there are none;
 /// no row means that the claim is lost.
@@ -251,12 +360,12 @@ DELETE FROM prowess_queue WHERE thread = ?1 AND owner = ?2 AND posted = ?3 RETUR
 pub(crate) const QUEUE_AGAIN: &str = concat!(
     "\
 UPDATE prowess_queue SET
-    owner = NULL, until = prowess_now(), queued = prowess_now(), attempts = 0, failures = 0, lost = 0, place = ",
+    owner = NULL, dead = NULL, until = prowess_now(), queued = prowess_now(), attempts = 0, failures = 0, lost = 0, had_turn = 0, place = ",
     place!(),
     "
 WHERE thread = ?1 AND owner = ?2 RETURNING thread
 -- postgres instead: UPDATE prowess_queue SET \
-    owner = NULL, until = prowess_now(), queued = prowess_now(), attempts = 0, failures = 0, lost = 0, \
+    owner = NULL, dead = NULL, until = prowess_now(), queued = prowess_now(), attempts = 0, failures = 0, lost = 0, had_turn = 0, \
     place = (SELECT line.place FROM prowess_line(?1) AS line) \
 WHERE thread = ?1 AND owner = ?2 RETURNING thread"
 );
@@ -268,6 +377,7 @@ macro_rules! given_back {
 UPDATE prowess_queue SET
     owner = NULL,
     until = prowess_now() + ?3,
+    not_before = CASE WHEN ?3 > 0 AND dead IS NULL THEN prowess_now() + ?3 END,
     lost = 0,
     failures = CASE WHEN failures > 0 THEN failures - 1 ELSE 0 END
 WHERE thread = ?1 AND owner = ?2"
@@ -287,13 +397,16 @@ pub(crate) const FAIL: &str = concat!(
 UPDATE prowess_queue SET
     owner = NULL,
     until = prowess_now() + ?3,
+    not_before = CASE WHEN ?3 > 0 AND NOT (",
+    was_last!("?5"),
+    ") THEN prowess_now() + ?3 END,
     lost = 0,
     problem = ?4,
-    dead = CASE WHEN failures >= ?5 AND NOT ",
-    has_progressed!(),
-    " THEN prowess_now() END,
+    dead = CASE WHEN ",
+    was_last!("?5"),
+    " THEN COALESCE(dead, prowess_now()) END,
     failures = CASE WHEN ",
-    has_progressed!(),
+    has_progressed!("prowess_queue"),
     " THEN 0 ELSE failures END
 WHERE thread = ?1 AND owner = ?2 RETURNING dead IS NOT NULL"
 );
@@ -302,10 +415,10 @@ WHERE thread = ?1 AND owner = ?2 RETURNING dead IS NOT NULL"
 pub(crate) const PROGRESSED: &str =
     "UPDATE prowess_queue SET failures = 0 WHERE thread = ?1 AND owner = ?2 RETURNING thread";
 
-/// Queues a dead letter again. No row means that the thread is none.
+/// Queues a dead letter again. No row means that the thread is none, or that somebody has claimed it by its name.
 pub(crate) const RETRY: &str = "\
-UPDATE prowess_queue SET dead = NULL, failures = 0, until = prowess_now(), queued = prowess_now()
-WHERE thread = ?1 AND dead IS NOT NULL RETURNING thread";
+UPDATE prowess_queue SET dead = NULL, failures = 0, until = prowess_now(), not_before = NULL, queued = prowess_now()
+WHERE thread = ?1 AND dead IS NOT NULL AND owner IS NULL RETURNING thread";
 
 /// Drops what was posted to a thread. The names stay.
 pub(crate) const DROP_POSTS: &str =
@@ -321,17 +434,29 @@ pub(crate) const LIST: &str = concat!(
     " FROM prowess_list_queue(?1) AS queue"
 );
 
-/// How full the queue is: threads that can be claimed, that wait for a delay, that are claimed, dead letters, and for how long the
-/// first one has waited.
-pub(crate) const NUMBERS: &str = "\
-SELECT
-    COUNT(CASE WHEN owner IS NULL AND dead IS NULL AND until <= prowess_now() THEN 1 END),
-    COUNT(CASE WHEN owner IS NULL AND dead IS NULL AND until > prowess_now() THEN 1 END),
-    COUNT(owner),
+/// How full the queue is, if a user may have `?1` claims, and all together `?2`: threads that can be claimed, that wait for a delay or a
+/// limit, that are claimed, dead letters, and for how long the first one that can be claimed has waited.
+pub(crate) const NUMBERS: &str = concat!(
+    "SELECT
+    COUNT(CASE WHEN can = 1 THEN 1 END),
+    COUNT(CASE WHEN can = 0 THEN 1 END),
+    COUNT(CASE WHEN owner IS NOT NULL AND dead IS NULL THEN 1 END),
     COUNT(dead),
-    COALESCE(prowess_now() - MIN(CASE WHEN owner IS NULL AND dead IS NULL THEN until END), 0)
-FROM prowess_queue
--- postgres instead: SELECT queued, waiting, working, dead, COALESCE(prowess_now() - first, 0) FROM prowess_queue_numbers()";
+    COALESCE(prowess_now() - MIN(CASE WHEN can = 1 THEN until END), 0)
+FROM (
+    SELECT owner, dead, until, CASE WHEN owner IS NULL AND dead IS NULL THEN
+        (not_before IS NULL OR NOT ",
+    is_delayed!(),
+    ")
+        AND (SELECT COUNT(*) FROM prowess_queue AS held WHERE held.owner IS NOT NULL) < ?2
+        AND belongs_to NOT IN (",
+    full_users!(),
+    ")
+    END AS can
+    FROM prowess_queue
+)
+-- postgres instead: SELECT queued, waiting, working, dead, COALESCE(prowess_now() - first, 0) FROM prowess_queue_numbers(?1, ?2)"
+);
 
 /// Whether a thread is queued (0), claimed (1) or a dead letter (2). No row means that it rests.
 pub(crate) const QUEUE_STATE: &str =

@@ -76,8 +76,9 @@ macro_rules! state_in_queue {
 
 /// Ends the delay of a user's queued threads. A worker that has one now looks at it again before it rests.
 pub(crate) const WAKE_USER: &str = "\
-UPDATE prowess_queue SET posted = posted + 1, until = CASE WHEN owner IS NULL THEN prowess_now() ELSE until END
-WHERE (owner IS NOT NULL OR until > prowess_now())
+UPDATE prowess_queue SET
+    posted = posted + 1, until = CASE WHEN owner IS NULL THEN prowess_now() ELSE until END, not_before = NULL
+WHERE (owner IS NOT NULL OR not_before IS NOT NULL)
     AND thread IN (SELECT thread FROM prowess_owned_threads AS owned WHERE owned.owner = ?1)";
 
 /// Adds a user. No row means that the name is taken.

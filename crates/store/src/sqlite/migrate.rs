@@ -29,7 +29,7 @@ pub(super) fn migrate(connection: &mut Connection, place: &str) -> Result<(), Da
 }
 
 impl SqliteStore {
-    /// Checks that the tables are those that this program knows.
+    /// Checks that no newer program has changed the tables.
     pub(crate) async fn check_tables(&self) -> Result<(), DatabaseError> {
         let place = Arc::clone(&self.0.place);
         let found = self.read(|connection| number(connection, "user_version")).await?;

@@ -26,6 +26,7 @@ pub use self::file::SetAside;
 use self::readers::Readers;
 use self::writer::Writer;
 use crate::error::DatabaseError;
+use crate::queue::DeadLetters;
 
 /// Threads, approvals and the index of artifacts in a SQLite file, which several processes can use.
 ///
@@ -64,12 +65,17 @@ struct Inner {
     place: Arc<str>,
     /// It also holds the lock.
     file: Option<DatabaseFile>,
+    dead_letters: DeadLetters,
 }
 
 impl SqliteStore {
     /// The name of the database in messages.
     pub(crate) fn place(&self) -> &str {
         &self.0.place
+    }
+
+    pub(crate) fn dead_letters(&self) -> &DeadLetters {
+        &self.0.dead_letters
     }
 
     /// Opens the database in a file that only this user can read. A missing file is created, with its directory.
@@ -156,7 +162,7 @@ impl SqliteStore {
         file: Option<DatabaseFile>,
     ) -> Self {
         let writer = Writer::start(connection, Arc::clone(&place));
-        Self(Arc::new(Inner { readers, writer, place, file }))
+        Self(Arc::new(Inner { readers, writer, place, file, dead_letters: DeadLetters::default() }))
     }
 
     /// Runs a transaction, and returns when it is on the disk. An inner `Err` rolls it back.

@@ -55,9 +55,9 @@ async fn a_newer_one_is_refused() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
     let refused = SqliteStore::open(&path).await.unwrap_err();
-    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 13, .. }), "{refused:?}");
+    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 14, .. }), "{refused:?}");
     let words = refused.to_string().replace(place.path().to_str().unwrap(), "…");
-    insta::assert_snapshot!(words, @"the database …/a.db has version 99, but this prowess supports versions up to 13: use a newer prowess. Nothing was changed");
+    insta::assert_snapshot!(words, @"the database …/a.db has version 99, but this prowess supports versions up to 14: use a newer prowess. Nothing was changed");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prowess_agent::queue::{
-    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, Post, PostIf, Posted, QueueError, QueueNumbers,
-    QueueState, QueuedThread, TurnQueue,
+    Claim, ClaimLimits, Failed, Finished, Inbox, InboxEntry, Post, PostIf, Posted, Priority, QueueError,
+    QueueNumbers, QueueState, QueuedThread, TurnQueue,
 };
 use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread_state::StateChange;
@@ -50,6 +50,9 @@ impl TurnQueue for InTurn {
         limits: ClaimLimits,
     ) -> Result<Option<Claim>, QueueError> {
         self.next().claim(worker, lasts, limits).await
+    }
+    fn take_dead_letters(&self) -> Vec<ThreadId> {
+        self.0.iter().flat_map(|queue| queue.take_dead_letters()).collect()
     }
     async fn claim_thread(
         &self,
@@ -99,8 +102,8 @@ impl TurnQueue for InTurn {
     async fn list(&self, most: usize) -> Result<Vec<QueuedThread>, QueueError> {
         self.next().list(most).await
     }
-    async fn numbers(&self) -> Result<QueueNumbers, QueueError> {
-        self.next().numbers().await
+    async fn numbers(&self, limits: ClaimLimits) -> Result<QueueNumbers, QueueError> {
+        self.next().numbers(limits).await
     }
     async fn state(&self, thread: &ThreadId) -> Result<QueueState, QueueError> {
         self.next().state(thread).await
@@ -233,6 +236,32 @@ async fn what_is_too_deep_for_an_event_is_not_posted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_passes_over_a_long_line_of_a_user_at_the_limit() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let (accounts, threads, queue) = (database.accounts(), database.owned_threads(), database.queue());
+        let anna = accounts.add_user("anna", false).await.unwrap().id;
+        let ben = accounts.add_user("ben", false).await.unwrap().id;
+        // More than one look at the line finds.
+        for _ in 0..130 {
+            let own = threads.create(&anna, &ThreadId::new(), "default", "").await.unwrap().id;
+            queue.wake(&own).await.unwrap();
+        }
+        let limits = ClaimLimits { per_user: 1, ..ClaimLimits::default() };
+        let first = queue.claim("one", LONG, limits).await.unwrap().unwrap();
+        let last = threads.create(&ben, &ThreadId::new(), "default", "").await.unwrap().id;
+        let say = Post::Say { message: Message::user("Hi."), priority: Priority::Low };
+        queue.post(&last, &say).await.unwrap();
+        let claimed = queue.claim("one", LONG, limits).await.unwrap().expect("ben has none yet");
+        assert_eq!(claimed.thread(), &last);
+        assert!(queue.claim("one", LONG, limits).await.unwrap().is_none(), "each has one");
+        queue.give_back(&first, LONG).await.unwrap();
+        let next = queue.claim("one", LONG, limits).await.unwrap().expect("anna has none now");
+        assert_ne!(next.thread(), first.thread(), "it waits");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_of_a_time_when_the_clock_was_wrong_is_over() {
     let place = tempfile::tempdir().unwrap();
     for at in places(&place).await {
@@ -277,5 +306,144 @@ async fn a_damaged_post_is_told_and_can_be_dropped() {
             (SELECT checksum, body FROM prowess_inbox WHERE number = 3) WHERE number = 1";
         execute(&at, swapped).await;
         assert_eq!(problem(1).await, "it has the name of another post");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_is_set_back_stops_no_queue() {
+    let place = tempfile::tempdir().unwrap();
+    for at in places(&place).await {
+        let queue = Database::open(&at).await.unwrap().queue();
+        queue.wake(&ThreadId::new()).await.unwrap();
+        // As if the clock had been ahead: no row is written when it is set back.
+        let ahead = "UPDATE prowess_queue SET until = until + 300000000, queued = queued + 300000000";
+        let quiet = if at.starts_with("postgres:") { "SET session_replication_role = replica;" } else { "" };
+        execute(&at, &format!("{quiet}{ahead}")).await;
+        let numbers = queue.numbers(ClaimLimits::default()).await.unwrap();
+        assert_eq!((numbers.queued, numbers.waiting, numbers.age), (1, 0, Duration::ZERO));
+        let claim = queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().unwrap();
+        // A delay that no worker asked for is over.
+        queue.give_back(&claim, LONG).await.unwrap();
+        assert!(queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().is_none());
+        execute(&at, "UPDATE prowess_queue SET not_before = not_before + 259200000000").await;
+        assert!(queue.claim("one", LONG, ClaimLimits::default()).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lease_of_a_lost_claim_is_not_kept() {
+    let place = tempfile::tempdir().unwrap();
+    for database in databases(&place).await {
+        let queue = database.queue();
+        queue.wake(&ThreadId::new()).await.unwrap();
+        let brief = Duration::from_millis(20);
+        let mut lost = queue.claim("one", brief, ClaimLimits::default()).await.unwrap().unwrap();
+        tokio::time::sleep(brief * 2).await;
+        // Another worker found that the claim has ended, but may not claim now.
+        let none = ClaimLimits { in_all: 0, ..ClaimLimits::default() };
+        assert!(queue.claim("two", LONG, none).await.unwrap().is_none());
+        lost.lease.lasts = LONG;
+        assert!(matches!(queue.keep(&lost).await, Err(QueueError::ClaimLost(_))));
+        assert!(queue.claim("two", LONG, ClaimLimits::default()).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_of_version_12_delays_threads_beside_this_one() {
+    let url = postgres_url().await;
+    let queue = Database::open(&url).await.unwrap().queue();
+    let thread = ThreadId::new();
+    queue.wake(&thread).await.unwrap();
+    let older = client(&url).await;
+    let claimed = "SELECT claimed FROM prowess_claim('older', 600000000, 9, 9, 'why', 9)";
+    let claim = async || older.query_opt(claimed, &[]).await.unwrap().map(|row| row.get::<_, String>(0));
+    assert_eq!(claim().await.as_deref(), Some(thread.as_str()));
+    let give_back = "UPDATE prowess_queue SET owner = NULL, until = prowess_now() + 600000000, lost = 0;
+        UPDATE prowess_threads SET owner = NULL, until = 0";
+    older.batch_execute(give_back).await.unwrap();
+    assert_eq!(claim().await, None);
+    assert!(queue.claim("newer", LONG, ClaimLimits::default()).await.unwrap().is_none());
+    let post = "UPDATE prowess_queue SET posted = posted + 1, until = prowess_now()";
+    older.batch_execute(post).await.unwrap();
+    let newer = queue.claim("newer", LONG, ClaimLimits::default()).await.unwrap().unwrap();
+    queue.give_back(&newer, LONG).await.unwrap();
+    assert_eq!(claim().await, None);
+    // It claims the thread by its name.
+    let named = "UPDATE prowess_queue SET owner = 'older', until = prowess_now() + 600000000, attempts = attempts + 1";
+    older.batch_execute(named).await.unwrap();
+    assert_eq!(queue.state(&thread).await.unwrap(), QueueState::Claimed);
+    assert!(queue.claim("newer", LONG, ClaimLimits::default()).await.unwrap().is_none());
+    let numbers = older.query_one("SELECT working FROM prowess_queue_numbers()", &[]).await.unwrap();
+    assert_eq!(numbers.get::<_, i64>(0), 1);
+}
+
+/// The tables of version 9, for PostgreSQL or SQLite.
+pub(crate) fn version_9(own: &str) -> String {
+    let texts = [
+        include_str!("../../src/migrations/1.sql"),
+        include_str!("../../src/migrations/2.sql"),
+        include_str!("../../src/migrations/3.sql"),
+        include_str!("../../src/migrations/4.sql"),
+        include_str!("../../src/migrations/5.sql"),
+        include_str!("../../src/migrations/6.sql"),
+        include_str!("../../src/migrations/7.sql"),
+        include_str!("../../src/migrations/8.sql"),
+        include_str!("../../src/migrations/9.sql"),
+    ];
+    let only_postgres = |text: &&str| own == "postgres" || !text.starts_with("-- Only for PostgreSQL.");
+    let texts: Vec<_> = texts.into_iter().filter(only_postgres).collect();
+    texts.join("\n").replace(&format!("-- {own}:"), "")
+}
+
+/// An older server left threads that are claimed, that wait for a delay, that are queued, and whose claim has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_queue_of_version_9_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("a.db").display().to_string();
+    for at in [file, postgres_url().await] {
+        if at.starts_with("postgres:") {
+            let tables = version_9("postgres")
+                + "CREATE TABLE prowess_schema (version BIGINT NOT NULL);
+                INSERT INTO prowess_schema VALUES (9)";
+            execute(&at, &tables).await;
+        } else {
+            SqliteStore::open(&at).await.unwrap().close().await.unwrap();
+            let connection = rusqlite::Connection::open(&at).unwrap();
+            connection.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+            let made = "SELECT format('DROP %s IF EXISTS %s', type, name) FROM main.sqlite_master
+                WHERE name LIKE 'prowess_%' AND type IN ('table', 'trigger')";
+            let drops: Result<Vec<String>, _> =
+                connection.prepare(made).unwrap().query_map([], |row| row.get(0)).unwrap().collect();
+            for drop in drops.unwrap() {
+                connection.execute_batch(&drop).unwrap();
+            }
+            connection.execute_batch(&(version_9("sqlite") + "PRAGMA user_version = 9")).unwrap();
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros();
+        let older = if at.starts_with("postgres:") { "'older'" } else { "X'6f6c646572'" };
+        let row = |thread: &str, owner: &str, until: u128| {
+            format!("INSERT INTO prowess_queue VALUES ('{thread}', 1, 1, {owner}, {until});")
+        };
+        let rows = [
+            row("claimed", older, now + 600_000_000),
+            row("delayed", "NULL", now + 600_000_000),
+            row("ended", older, now - 1_000_000),
+            row("queued", "NULL", now - 2_000_000),
+        ];
+        execute(&at, &rows.concat()).await;
+        let queue = Database::open(&at).await.unwrap().queue();
+        let listed = queue.list(9).await.unwrap();
+        let found = |name: &str| listed.iter().find(|listed| listed.thread.as_str() == name).unwrap();
+        assert_eq!(found("claimed").state, QueueState::Claimed);
+        assert!(found("delayed").not_before.is_some() && found("queued").not_before.is_none());
+        let mut claimed = Vec::new();
+        while let Some(claim) = queue.claim("newer", LONG, ClaimLimits::default()).await.unwrap() {
+            claimed.push((claim.thread().to_string(), claim.takes_over));
+        }
+        claimed.sort();
+        assert_eq!(claimed, [("ended".to_owned(), true), ("queued".to_owned(), false)]);
+        queue.wake(&"delayed".parse().unwrap()).await.unwrap();
+        let claim = queue.claim("newer", LONG, ClaimLimits::default()).await.unwrap().unwrap();
+        assert_eq!(claim.thread().as_str(), "delayed");
     }
 }

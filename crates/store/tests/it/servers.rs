@@ -7,11 +7,13 @@ use std::time::Duration;
 use prowess_agent::testing::turn_queue_suite;
 use prowess_agent::thread::ThreadError;
 use prowess_agent::{ThreadId, ThreadStore};
+use prowess_store::signals::{Audience, Heard, Signals};
 use prowess_store::{Database, DatabaseError, PostgresStore};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UnixStream};
 
-use crate::support::{client, postgres_url, said, thread_of, waiting};
+use crate::queue::version_9;
+use crate::support::{client, direct as direct_url, postgres_url, said, thread_of, waiting};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_make_the_tables_at_once() {
@@ -42,7 +44,7 @@ async fn a_newer_one_is_refused() {
     direct.batch_execute("UPDATE prowess_schema SET works_with = 99").await.unwrap();
     assert!(matches!(older.check_tables().await, Err(DatabaseError::Newer { found: 99, .. })));
     let refused = PostgresStore::connect(&url).await.unwrap_err();
-    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 13, .. }), "{refused:?}");
+    assert!(matches!(refused, DatabaseError::Newer { found: 99, known: 14, .. }), "{refused:?}");
     assert!(refused.to_string().contains("use a newer prowess"), "{refused}");
 }
 
@@ -85,6 +87,50 @@ async fn the_tables_do_not_change_under_an_older_server() {
     older.batch_execute(lock).await.unwrap();
     let refused = PostgresStore::connect(&url).await.unwrap_err();
     assert!(matches!(refused, DatabaseError::Served { .. }), "{refused:?}");
+    assert!(refused.to_string().contains("pg_stat_activity"), "{refused}");
+}
+
+/// A server of an older version that starts during a migration does not get its lock, so it does not use tables that change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_older_server_starts_while_the_tables_change() {
+    let url = postgres_url().await + "&application_name=to-be-migrated";
+    let older = client(&url).await;
+    let tables = version_9("postgres")
+        + "CREATE TABLE prowess_schema (version BIGINT NOT NULL); INSERT INTO prowess_schema VALUES (9)";
+    older.batch_execute(&tables).await.unwrap();
+    older.batch_execute("BEGIN; LOCK TABLE prowess_queue").await.unwrap();
+    let at = url.clone();
+    let migrating = tokio::spawn(async move { PostgresStore::connect(&at).await.map(drop) });
+    waiting(&older).await;
+    let lock = "SELECT pg_try_advisory_lock(1886547831, 'prowess_schema'::regclass::oid::int4)";
+    let is_locked: bool = client(&url).await.query_one(lock, &[]).await.unwrap().get(0);
+    assert!(!is_locked);
+    older.batch_execute("ROLLBACK").await.unwrap();
+    migrating.await.unwrap().unwrap();
+}
+
+/// Channels belong to a database. A connection to another one answers, and hears nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listener_at_another_database_does_not_hear() {
+    let url = postgres_url().await;
+    let direct = client(&url).await;
+    let schema: String = direct.query_one("SELECT current_schema()", &[]).await.unwrap().get(0);
+    let other = format!("other_{schema}");
+    let made = format!("DROP DATABASE IF EXISTS {other}");
+    direct.batch_execute(&made).await.unwrap();
+    direct.batch_execute(&format!("CREATE DATABASE {other}")).await.unwrap();
+    let database = Database::open(&url).await.unwrap();
+    let listen = direct_url(&url);
+    let elsewhere = listen.replacen("/prowess?", &format!("/{other}?"), 1);
+    assert_ne!(elsewhere, listen);
+    let wrong = Signals::of(&database, Some(&elsewhere), &[Audience::Workers]).await.unwrap();
+    let right = Signals::of(&database, Some(&listen), &[Audience::Workers]).await.unwrap();
+    // The first thing that a listener hears is that it may have missed something: its own test arrived.
+    assert_eq!(right.hear().await, Heard::Missed);
+    right.send(Audience::Workers, "one".to_owned());
+    assert_eq!(right.hear().await, Heard::Signal("one".to_owned()));
+    assert!(right.are_heard() && !wrong.are_heard());
+    drop(wrong);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

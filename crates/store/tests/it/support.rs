@@ -56,7 +56,7 @@ fn of_role(url: &str, role: &str) -> String {
 }
 
 /// The same address without the pooler, if there is one. The name of the role ends in that of the schema.
-fn direct(url: &str) -> String {
+pub(crate) fn direct(url: &str) -> String {
     let Some(pooler) = pooler() else { return url.to_owned() };
     let (_, at_pooler) = pooler.split_once('@').unwrap();
     let Some((role, more)) = url.strip_prefix("postgres://").and_then(|url| url.split_once('@')) else {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use prowess_serve::view::time;
 use prowess_serve::{AccessSecret, dollars, login_link, micro_dollars};
 use prowess_store::serve::{
-    Accounts, Audit, DailyLimits, NewToken, Scope, Scopes, TokenInfo, TokenKind, User,
+    AccountError, Accounts, Audit, DailyLimits, NewToken, Scope, Scopes, TokenInfo, TokenKind, User,
 };
 use serde_json::{Value, json};
 
@@ -189,7 +189,14 @@ pub(super) async fn administrator(accounts: &Accounts, name: &str) -> Result<Adm
         return Ok(Administrator::Others);
     }
     // Others may have been added before the first start.
-    Ok(Administrator::First(accounts.add_user(name, true).await?))
+    match accounts.add_user(name, true).await {
+        // Another process that starts now was first.
+        Err(AccountError::NameTaken(_)) => match accounts.user(name).await?.filter(is_in_charge) {
+            Some(user) => Ok(Administrator::First(user)),
+            None => Ok(Administrator::Others),
+        },
+        added => Ok(Administrator::First(added?)),
+    }
 }
 
 pub(super) async fn run(

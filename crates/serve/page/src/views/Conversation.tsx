@@ -164,7 +164,7 @@ export function Conversation({ name, me, menu, onChanged }: Props) {
             {state.status === "queued" && <p class="working">The turn is queued. It starts when the server has room.</p>}
             {state.status === "dead" && (
               <p class="question-note" role="status">
-                The server tried several times and cannot continue. The turn waits for an administrator. Cancel it to go on without it.
+                The server tried several times and cannot continue. The turn waits for an administrator. <em>Stop</em> ends it, and the agent goes on with what waits.
               </p>
             )}
             {waiting.map((sent) => (

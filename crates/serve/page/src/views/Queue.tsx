@@ -93,7 +93,7 @@ function userOf({ owner, owner_name: name }: QueuedThread): string {
 export function attemptsOf({ attempts, failures, state }: QueuedThread): string {
   // An attempt under way counts as failed until a model or a tool answers.
   const failed = state === "working" ? failures - 1 : failures;
-  return failed > 0 ? `${attempts}, ${failed} failed` : String(attempts);
+  return failed > 0 ? `${attempts} (${failed} failed)` : String(attempts);
 }
 
 /** What helps most to know about a thread in its state. */

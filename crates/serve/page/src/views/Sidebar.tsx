@@ -110,7 +110,7 @@ export function Sidebar({ me, current, questions, changes, onChanged, onLively, 
 }
 
 const STATUS: Record<Status, string> = {
-  idle: "", queued: "queued", working: "working", waiting: "waits for you", dead: "waits for an administrator",
+  idle: "", queued: "queued", working: "working", waiting: "waits for you", dead: "needs an admin",
 };
 
 export function StatusMark({ status }: { status: Status }) {

@@ -16,10 +16,12 @@ use crate::signals::{Audience, Heard};
 
 /// How many signals wait for the process. If there are more, it is told that it missed some.
 const ROOM: usize = 4096;
-/// How often the connection is tested, and how long that may take. The test sends a signal to itself: behind a pooler, the connection
-/// would answer and hear nothing.
+/// How often the connection is tested, and how long that may take. The test sends a signal through the connections of the store: behind
+/// a pooler, or in another database, the connection would answer and hear nothing.
 const TEST_EVERY: Duration = Duration::from_secs(10);
 const TEST_TIME: Duration = Duration::from_secs(5);
+/// How long it may take to connect and to begin to listen.
+const LISTEN_TIME: Duration = Duration::from_secs(20);
 /// The pause before a new connection, and the longest one.
 const RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(10);
@@ -36,6 +38,7 @@ pub(crate) struct Listener {
 
 /// Where a listener listens.
 struct Place {
+    store: PostgresStore,
     config: Config,
     name: String,
     channels: Vec<String>,
@@ -59,6 +62,7 @@ impl Listener {
         let (heard, waiting) = mpsc::channel(ROOM);
         let (missed, hears) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let place = Place {
+            store: store.clone(),
             name: super::super::place(&config),
             config,
             channels: audiences.iter().map(|audience| channel_of(channel, *audience)).collect(),
@@ -113,18 +117,21 @@ impl Place {
 
     /// Listens until the connection is lost, and says why.
     async fn listen_once(&self) -> DatabaseError {
-        let (client, mut messages) = match tls::connect(&self.config, &self.name).await {
-            Ok(connected) => connected,
-            Err(error) => return error,
-        };
         let own = format!("{TEST}{}", Uuid::now_v7().simple());
         let failed = |error| super::super::error::database_error(&self.name, error);
-        let channels = self.channels.iter().chain([&own]);
-        let listen: String = channels.map(|channel| format!("LISTEN \"{channel}\";")).collect();
-        let test = format!("NOTIFY \"{own}\"");
-        if let Err(error) = client.batch_execute(&listen).await {
-            return failed(error);
-        }
+        let begin = async {
+            let (client, messages) = tls::connect(&self.config, &self.name).await?;
+            let channels = self.channels.iter().chain([&own]);
+            let listen: String = channels.map(|channel| format!("LISTEN \"{channel}\";")).collect();
+            client.batch_execute(&listen).await.map_err(failed)?;
+            Ok::<_, DatabaseError>((client, messages))
+        };
+        // The connection ends with its client.
+        let (_client, mut messages) = match tokio::time::timeout(LISTEN_TIME, begin).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return error,
+            Err(_) => return unanswered(&self.name),
+        };
         // What happened before is not told.
         let mut was_heard = true;
         let mut next_test = tokio::time::Instant::now();
@@ -136,9 +143,13 @@ impl Place {
                         return unheard(&self.name);
                     }
                     next_test = tokio::time::Instant::now() + TEST_TIME;
-                    if let Err(error) = client.batch_execute(&test).await {
-                        return failed(error);
-                    }
+                    // Signals do not wait for it.
+                    let (store, own) = (self.store.clone(), own.clone());
+                    tokio::spawn(async move {
+                        if let Err(error) = store.notify(&own, "").await {
+                            tracing::warn!(%error, "Could not test whether signals arrive");
+                        }
+                    });
                     continue;
                 }
             };
@@ -176,7 +187,13 @@ impl Place {
     }
 }
 
+fn unanswered(place: &str) -> DatabaseError {
+    let problem = format!("it did not answer within {} s", LISTEN_TIME.as_secs());
+    super::super::error::unreachable_because(place, problem)
+}
+
 fn unheard(place: &str) -> DatabaseError {
-    let problem = "it answers but passes no signals on, as a pooler does; name a direct connection with --listen-database";
+    let problem = "it answers, but no signals arrive there: it is a pooler or another database; \
+        name a direct connection to the database of the threads with --listen-database";
     super::super::error::unreachable_because(place, problem.to_owned())
 }

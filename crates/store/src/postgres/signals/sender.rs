@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use deadpool_postgres::Object;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
@@ -109,13 +110,16 @@ fn payloads(signals: impl IntoIterator<Item = (Audience, String)>) -> Vec<(Audie
 
 impl PostgresStore {
     /// Sends a payload. It is a transaction of its own: in that of an event, all appends would wait for each other.
-    async fn notify(&self, channel: &str, payload: &str) -> Result<(), DatabaseError> {
+    pub(super) async fn notify(&self, channel: &str, payload: &str) -> Result<(), DatabaseError> {
         let client = self.client().await?;
         self.0.counters.sent(1);
         let values: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 2] =
             [(&channel, Type::TEXT), (&payload, Type::TEXT)];
-        let sent = client.query_typed("SELECT pg_notify($1, $2)", &values).await;
-        sent.map(drop).map_err(|error| self.failed(error))
+        let sent = self.in_time(client.query_typed("SELECT pg_notify($1, $2)", &values)).await;
+        if sent.is_err() {
+            drop(Object::take(client));
+        }
+        sent.map(drop)
     }
 }
 

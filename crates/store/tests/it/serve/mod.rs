@@ -5,6 +5,7 @@ mod audit;
 mod identities;
 mod own_skills;
 mod owned_threads;
+mod turns;
 mod wall;
 
 use prowess_agent::ThreadId;

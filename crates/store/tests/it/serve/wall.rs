@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prowess_agent::queue::{ClaimLimits, Post};
 use prowess_agent::testing::{thread_store_suite, turn_queue_suite};
@@ -20,13 +21,14 @@ use super::{thread, two_users};
 use crate::support::{LONG, client, postgres_url, runtime_url, said, super_url};
 
 /// The tables that have something of a user.
-const WALLED: [&str; 11] = [
+const WALLED: [&str; 12] = [
     "prowess_audit",
     "prowess_events",
     "prowess_identities",
     "prowess_inbox",
     "prowess_own_skills",
     "prowess_owned_threads",
+    "prowess_places",
     "prowess_queue",
     "prowess_threads",
     "prowess_tokens",
@@ -42,7 +44,22 @@ async fn fill(database: &Database, user: &User, digest: u8) -> ThreadId {
     store.append(&lease, 0, &[said("a secret")]).await.unwrap();
     store.release(&lease).await.unwrap();
     let post = Post::say(Message::user("a secret"));
-    database.acting_for(&user.id).queue().post(&own, &post).await.unwrap();
+    let queue = database.acting_for(&user.id).queue();
+    // The thread had its turn once, so the user has a place.
+    queue.wake(&own).await.unwrap();
+    let mut others = Vec::new();
+    loop {
+        let claim = database.queue().claim("worker", LONG, ClaimLimits::default()).await.unwrap().unwrap();
+        if claim.thread() == &own {
+            queue.finish(&claim, 1).await.unwrap();
+            break;
+        }
+        others.push(claim);
+    }
+    for claim in &others {
+        database.queue().give_back(claim, Duration::ZERO).await.unwrap();
+    }
+    queue.post(&own, &post).await.unwrap();
     let token = NewToken {
         kind: TokenKind::Token,
         name: "laptop".to_owned(),
@@ -122,7 +139,8 @@ async fn case_136_a_statement_without_conditions_finds_nothing_of_others() {
         assert!(seen(&direct).await.iter().all(|(_, rows)| *rows == 1), "{:?}", seen(&direct).await);
         let owners = "SELECT owner FROM prowess_owned_threads UNION SELECT owner FROM prowess_tokens
             UNION SELECT owner FROM prowess_usage UNION SELECT owner FROM prowess_own_skills UNION SELECT id FROM prowess_users
-            UNION SELECT belongs_to FROM prowess_threads UNION SELECT owner FROM prowess_identities";
+            UNION SELECT belongs_to FROM prowess_threads UNION SELECT owner FROM prowess_identities
+            UNION SELECT person FROM prowess_places";
         let owners = direct.query(owners, &[]).await.unwrap();
         let owners: Vec<String> = owners.iter().map(|row| row.get(0)).collect();
         assert_eq!(owners, std::slice::from_ref(&user.id));
@@ -230,6 +248,7 @@ async fn every_table_and_every_function_is_on_a_list() {
         "prowess_add_user",
         "prowess_all_users",
         "prowess_claim",
+        "prowess_claim_next",
         "prowess_disable_user",
         "prowess_forget_owner",
         "prowess_forget_posts",
@@ -244,6 +263,7 @@ async fn every_table_and_every_function_is_on_a_list() {
         "prowess_own_thread",
         "prowess_prune",
         "prowess_queue_numbers",
+        "prowess_remember_place",
         "prowess_thread_owner",
         "prowess_token_id_owner",
         "prowess_token_owner",

@@ -1,0 +1,306 @@
+-- The line of threads that can be claimed, apart from those that wait for a delay, and the places of users whose threads rest.
+
+-- Before this time, nobody claims the thread. NULL: there is no delay. `until` alone cannot say so: if the clock is set back, it is
+-- in the future for a thread that was just queued.
+ALTER TABLE prowess_queue ADD COLUMN not_before BIGINT;
+UPDATE prowess_queue SET not_before = until WHERE owner IS NULL AND dead IS NULL AND until > prowess_now();
+
+-- Whether a worker had it in its turn, at this place. Whoever claims a thread by its name takes no turn.
+ALTER TABLE prowess_queue ADD COLUMN had_turn BIGINT NOT NULL DEFAULT 0;
+
+DROP INDEX prowess_queue_line;
+CREATE INDEX prowess_queue_line ON prowess_queue ((place - 100 * priority), queued, thread)
+    WHERE owner IS NULL AND dead IS NULL AND not_before IS NULL;
+CREATE INDEX prowess_queue_delayed ON prowess_queue (not_before) WHERE not_before IS NOT NULL;
+-- sqlite: CREATE INDEX prowess_queue_held_user ON prowess_queue (belongs_to) WHERE owner IS NOT NULL;
+-- postgres: -- Whether a thread is claimed. With `owner IS NOT NULL`, PostgreSQL may take any index of claimed threads, if statistics say that
+-- postgres: -- there are none. No two indexes fit a condition on this column.
+-- postgres: ALTER TABLE prowess_queue ADD COLUMN held BIGINT NOT NULL
+-- postgres:     GENERATED ALWAYS AS (CASE WHEN owner IS NULL THEN 0 ELSE 1 END) STORED;
+-- postgres: DROP INDEX prowess_queue_user;
+-- postgres: CREATE INDEX prowess_queue_user ON prowess_queue (belongs_to, held, place);
+
+-- How far users have come. It outlasts their rows in the queue: whoever posts, rests and posts again gets a later place each time.
+CREATE TABLE prowess_places (
+    -- Empty: all threads without a user.
+    person TEXT
+    -- postgres: COLLATE "C"
+    NOT NULL PRIMARY KEY,
+    -- The last place of a thread that had its turn.
+    place BIGINT NOT NULL,
+    -- How far the line had come then: the place, with what its priority is worth.
+    line BIGINT NOT NULL
+);
+CREATE INDEX prowess_places_line ON prowess_places (line);
+
+-- sqlite: CREATE TRIGGER prowess_remember_place AFTER DELETE ON prowess_queue WHEN OLD.had_turn = 1 BEGIN
+-- sqlite:     INSERT INTO prowess_places (person, place, line)
+-- sqlite:     VALUES (OLD.belongs_to, OLD.place, OLD.place - 100 * OLD.priority)
+-- sqlite:     ON CONFLICT (person) DO UPDATE SET
+-- sqlite:         place = MAX(place, excluded.place), line = MAX(line, excluded.line);
+-- sqlite: END;
+
+-- postgres: ALTER TABLE prowess_places ENABLE ROW LEVEL SECURITY;
+-- postgres: CREATE POLICY prowess_own ON prowess_places FOR SELECT USING (person = current_setting('prowess.user', true));
+-- postgres:
+-- postgres: -- Remembers the place of a thread that had its turn. Threads without a user are in one line: the place of the last one is enough,
+-- postgres: -- and workers do not wait for each other to note every place.
+-- postgres: CREATE FUNCTION prowess_remember_place() RETURNS TRIGGER LANGUAGE plpgsql SECURITY DEFINER AS $$
+-- postgres: BEGIN
+-- postgres:     IF OLD.belongs_to = '' AND EXISTS (
+-- postgres:         SELECT 1 FROM prowess_queue AS behind WHERE behind.belongs_to = '' AND behind.place > OLD.place
+-- postgres:     ) THEN
+-- postgres:         RETURN NULL;
+-- postgres:     END IF;
+-- postgres:     INSERT INTO prowess_places AS known (person, place, line)
+-- postgres:     VALUES (OLD.belongs_to, OLD.place, OLD.place - 100 * OLD.priority)
+-- postgres:     ON CONFLICT (person) DO UPDATE SET
+-- postgres:         place = GREATEST(known.place, excluded.place), line = GREATEST(known.line, excluded.line);
+-- postgres:     RETURN NULL;
+-- postgres: END $$;
+-- postgres: CREATE TRIGGER prowess_remember_place AFTER DELETE ON prowess_queue
+-- postgres: FOR EACH ROW WHEN (OLD.had_turn = 1) EXECUTE FUNCTION prowess_remember_place();
+-- postgres:
+-- postgres: -- Processes of earlier versions delay a thread with `until` alone, and end the delay in the same way.
+-- postgres: CREATE FUNCTION prowess_note_delay() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+-- postgres: BEGIN
+-- postgres:     NEW.not_before := CASE
+-- postgres:         WHEN NEW.owner IS NULL AND NEW.dead IS NULL
+-- postgres:             AND NEW.until BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000 THEN NEW.until
+-- postgres:     END;
+-- postgres:     RETURN NEW;
+-- postgres: END $$;
+-- postgres: CREATE TRIGGER prowess_note_delay BEFORE UPDATE OF until ON prowess_queue
+-- postgres: FOR EACH ROW WHEN (
+-- postgres:     NEW.until <> OLD.until AND NEW.not_before IS NOT DISTINCT FROM OLD.not_before
+-- postgres:     AND (NEW.owner IS NULL OR NEW.not_before IS NOT NULL)
+-- postgres: ) EXECUTE FUNCTION prowess_note_delay();
+-- postgres:
+-- postgres: -- Whose a thread is, and its place in the line: behind the user's other threads, behind the user's last thread that had its turn,
+-- postgres: -- and not before the place to which the line has come.
+-- postgres: CREATE OR REPLACE FUNCTION prowess_line(TEXT) RETURNS TABLE (belongs_to TEXT, place BIGINT)
+-- postgres: LANGUAGE sql STABLE SECURITY DEFINER AS $$
+-- postgres:     SELECT known.person, GREATEST(
+-- postgres:         0,
+-- postgres:         (SELECT last.place + 1 FROM prowess_places AS last WHERE last.person = known.person),
+-- postgres:         (SELECT MAX(own.place) + 1 FROM prowess_queue AS own WHERE own.belongs_to = known.person AND own.held = 0),
+-- postgres:         (SELECT MAX(own.place) + 1 FROM prowess_queue AS own WHERE own.belongs_to = known.person AND own.held = 1),
+-- postgres:         (SELECT MAX(others.line) FROM prowess_places AS others),
+-- postgres:         (
+-- postgres:             SELECT LEAST(next.place, next.place - 100 * next.priority) FROM prowess_queue AS next
+-- postgres:             WHERE next.owner IS NULL AND next.dead IS NULL AND next.not_before IS NULL
+-- postgres:             ORDER BY next.place - 100 * next.priority, next.queued, next.thread LIMIT 1
+-- postgres:         )
+-- postgres:     )
+-- postgres:     FROM (SELECT COALESCE(prowess_thread_owner($1), '') AS person) AS known
+-- postgres: $$;
+-- postgres:
+-- postgres: -- Ends the claims of workers that vanished: both the claim and the lease have run out. Returns the threads that became dead letters.
+-- postgres: DROP FUNCTION prowess_lose_claims(BYTEA, BIGINT);
+-- postgres: CREATE FUNCTION prowess_lose_claims(problem BYTEA, most_failures BIGINT) RETURNS SETOF TEXT
+-- postgres: LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
+-- postgres:     WITH lost AS (
+-- postgres:         UPDATE prowess_queue AS queue SET
+-- postgres:             owner = NULL,
+-- postgres:             lost = 1,
+-- postgres:             failures = CASE WHEN known.answered > queue.answered THEN 0 ELSE queue.failures END,
+-- postgres:             dead = CASE
+-- postgres:                 WHEN queue.failures >= $2 AND NOT COALESCE(known.answered > queue.answered, false)
+-- postgres:                 THEN COALESCE(queue.dead, prowess_now())
+-- postgres:             END,
+-- postgres:             problem = CASE
+-- postgres:                 WHEN queue.failures >= $2 AND NOT COALESCE(known.answered > queue.answered, false) THEN $1
+-- postgres:                 ELSE queue.problem
+-- postgres:             END
+-- postgres:         FROM (
+-- postgres:             SELECT expired.thread, expired.dead IS NOT NULL AS was_dead FROM prowess_queue AS expired
+-- postgres:             WHERE expired.owner IS NOT NULL
+-- postgres:                 AND NOT expired.until BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000
+-- postgres:             ORDER BY expired.until LIMIT 100
+-- postgres:             FOR UPDATE SKIP LOCKED
+-- postgres:         ) AS expired
+-- postgres:         LEFT JOIN prowess_threads AS known ON known.id = expired.thread
+-- postgres:         WHERE queue.thread = expired.thread
+-- postgres:             AND (
+-- postgres:                 known.owner IS NULL
+-- postgres:                 OR NOT known.until BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000
+-- postgres:             )
+-- postgres:         RETURNING queue.thread, queue.dead IS NOT NULL AND NOT expired.was_dead AS died
+-- postgres:     )
+-- postgres:     SELECT lost.thread FROM lost WHERE lost.died
+-- postgres: $$;
+-- postgres:
+-- postgres: -- Ends the claims of workers that vanished, and delays whose time is over. Then it claims the next thread, and takes its lease.
+-- postgres: -- Returns a row for each thread that became a dead letter, with nothing but the thread, and then one for the claim, if there is one.
+-- postgres: --
+-- postgres: -- Limits of users are exact: workers that claim for the same user wait for each other. The threads of users at their limit are left
+-- postgres: -- out of what is read next.
+-- postgres: --
+-- postgres: -- No index helps with the time of a volatile function, so the time is read once. Without LIMIT, PostgreSQL would sort the whole line
+-- postgres: -- for each claim. Its plan must not depend on statistics: a queue that was empty when they were made can be long now.
+-- postgres: CREATE FUNCTION prowess_claim_next(
+-- postgres:     new_owner BYTEA, lasts BIGINT, per_user BIGINT, in_all BIGINT, why BYTEA, most_failures BIGINT
+-- postgres: ) RETURNS TABLE (claimed TEXT, attempt BIGINT, takes_over BIGINT, lease BIGINT)
+-- postgres: LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+-- postgres: SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+-- postgres: DECLARE
+-- postgres:     moment BIGINT := prowess_now();
+-- postgres:     one RECORD;
+-- postgres:     passed_key BIGINT := -9223372036854775807;
+-- postgres:     passed_queued BIGINT := -9223372036854775807;
+-- postgres:     passed_thread TEXT := '';
+-- postgres:     looked_at BIGINT;
+-- postgres:     full_users TEXT[] := '{}';
+-- postgres:     is_locked BOOLEAN := false;
+-- postgres:     epoch_now BIGINT;
+-- postgres: BEGIN
+-- postgres:     IF EXISTS (SELECT 1 FROM prowess_queue AS held WHERE held.owner IS NOT NULL AND held.until <= moment)
+-- postgres:         OR EXISTS (SELECT 1 FROM prowess_queue AS held WHERE held.owner IS NOT NULL AND held.until > moment + 86400000000)
+-- postgres:     THEN
+-- postgres:         RETURN QUERY SELECT died, NULL::BIGINT, NULL::BIGINT, NULL::BIGINT FROM prowess_lose_claims(why, most_failures) AS died;
+-- postgres:     END IF;
+-- postgres:     IF EXISTS (SELECT 1 FROM prowess_queue AS delayed WHERE delayed.not_before <= moment)
+-- postgres:         OR EXISTS (SELECT 1 FROM prowess_queue AS delayed WHERE delayed.not_before > moment + 86400000000)
+-- postgres:     THEN
+-- postgres:         UPDATE prowess_queue AS queue SET not_before = NULL
+-- postgres:         FROM (
+-- postgres:             SELECT delayed.thread FROM prowess_queue AS delayed
+-- postgres:             WHERE delayed.not_before IS NOT NULL AND NOT delayed.not_before BETWEEN moment + 1 AND moment + 86400000000
+-- postgres:             LIMIT 100
+-- postgres:             FOR UPDATE SKIP LOCKED
+-- postgres:         ) AS ended
+-- postgres:         WHERE queue.thread = ended.thread;
+-- postgres:     END IF;
+-- postgres:     IF in_all < 9223372036854775807 THEN
+-- postgres:         PERFORM pg_advisory_xact_lock(1886547831, 'prowess_queue'::REGCLASS::OID::INT4);
+-- postgres:         IF (SELECT COUNT(*) FROM prowess_queue AS held WHERE held.owner IS NOT NULL) >= in_all THEN
+-- postgres:             RETURN;
+-- postgres:         END IF;
+-- postgres:     END IF;
+-- postgres:     LOOP
+-- postgres:         looked_at := 0;
+-- postgres:         FOR one IN
+-- postgres:             SELECT queue.thread, queue.belongs_to, queue.queued, queue.place - 100 * queue.priority AS key
+-- postgres:             FROM prowess_queue AS queue
+-- postgres:             WHERE queue.owner IS NULL AND queue.dead IS NULL AND queue.not_before IS NULL
+-- postgres:                 AND (queue.place - 100 * queue.priority, queue.queued, queue.thread)
+-- postgres:                     > (passed_key, passed_queued, passed_thread)
+-- postgres:                 AND queue.belongs_to <> ALL (full_users)
+-- postgres:             ORDER BY queue.place - 100 * queue.priority, queue.queued, queue.thread LIMIT 100
+-- postgres:         LOOP
+-- postgres:             looked_at := looked_at + 1;
+-- postgres:             passed_key := one.key;
+-- postgres:             passed_queued := one.queued;
+-- postgres:             passed_thread := one.thread;
+-- postgres:             CONTINUE WHEN one.belongs_to = ANY (full_users);
+-- postgres:             IF one.belongs_to <> '' AND per_user < 9223372036854775807 THEN
+-- postgres:                 IF (
+-- postgres:                     SELECT COUNT(*) FROM prowess_queue AS own WHERE own.belongs_to = one.belongs_to AND own.held = 1
+-- postgres:                 ) >= per_user THEN
+-- postgres:                     full_users := full_users || one.belongs_to;
+-- postgres:                     CONTINUE;
+-- postgres:                 END IF;
+-- postgres:                 -- Whoever has a lock waits for no other, so nobody waits in a circle.
+-- postgres:                 IF NOT is_locked THEN
+-- postgres:                     PERFORM pg_advisory_xact_lock('prowess_queue'::REGCLASS::OID::INT4, hashtext(one.belongs_to));
+-- postgres:                     is_locked := true;
+-- postgres:                 ELSIF NOT pg_try_advisory_xact_lock('prowess_queue'::REGCLASS::OID::INT4, hashtext(one.belongs_to)) THEN
+-- postgres:                     CONTINUE;
+-- postgres:                 END IF;
+-- postgres:                 IF (
+-- postgres:                     SELECT COUNT(*) FROM prowess_queue AS own WHERE own.belongs_to = one.belongs_to AND own.held = 1
+-- postgres:                 ) >= per_user THEN
+-- postgres:                     full_users := full_users || one.belongs_to;
+-- postgres:                     CONTINUE;
+-- postgres:                 END IF;
+-- postgres:             END IF;
+-- postgres:             PERFORM 1 FROM prowess_queue AS queue
+-- postgres:             WHERE queue.thread = one.thread AND queue.owner IS NULL AND queue.dead IS NULL AND queue.not_before IS NULL
+-- postgres:             FOR UPDATE SKIP LOCKED;
+-- postgres:             CONTINUE WHEN NOT FOUND;
+-- postgres:             INSERT INTO prowess_threads AS known (id, created, changed, events, epoch, owner, until)
+-- postgres:             VALUES (one.thread, prowess_now(), prowess_now(), 0, prowess_now(), new_owner, prowess_now() + lasts)
+-- postgres:             ON CONFLICT (id) DO UPDATE SET
+-- postgres:                 epoch = known.epoch + 1, owner = excluded.owner, until = excluded.until
+-- postgres:             WHERE known.owner IS NULL OR NOT known.until BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000
+-- postgres:             RETURNING known.epoch INTO epoch_now;
+-- postgres:             -- Somebody else works on the thread.
+-- postgres:             CONTINUE WHEN NOT FOUND;
+-- postgres:             RETURN QUERY
+-- postgres:             UPDATE prowess_queue AS queue SET
+-- postgres:                 owner = new_owner,
+-- postgres:                 until = prowess_now() + lasts,
+-- postgres:                 had_turn = 1,
+-- postgres:                 attempts = queue.attempts + 1,
+-- postgres:                 failures = CASE WHEN known.answered > queue.answered THEN 1 ELSE queue.failures + 1 END,
+-- postgres:                 answered = known.answered
+-- postgres:             FROM prowess_threads AS known
+-- postgres:             WHERE queue.thread = one.thread AND known.id = one.thread
+-- postgres:             RETURNING queue.thread, queue.attempts, queue.lost, epoch_now;
+-- postgres:             RETURN;
+-- postgres:         END LOOP;
+-- postgres:         EXIT WHEN looked_at < 100;
+-- postgres:     END LOOP;
+-- postgres: END $$;
+-- postgres:
+-- postgres: -- For processes of earlier versions, which know nothing of dead letters here.
+-- postgres: CREATE OR REPLACE FUNCTION prowess_claim(
+-- postgres:     new_owner BYTEA, lasts BIGINT, per_user BIGINT, in_all BIGINT, why BYTEA, most_failures BIGINT
+-- postgres: ) RETURNS TABLE (claimed TEXT, attempt BIGINT, takes_over BIGINT, lease BIGINT)
+-- postgres: LANGUAGE sql VOLATILE SECURITY DEFINER AS $$
+-- postgres:     SELECT next.claimed, next.attempt, next.takes_over, next.lease
+-- postgres:     FROM prowess_claim_next($1, $2, $3, $4, $5, $6) AS next WHERE next.attempt IS NOT NULL
+-- postgres: $$;
+-- postgres:
+-- postgres: -- How full the queue is for workers with these limits.
+-- postgres: CREATE FUNCTION prowess_queue_numbers(per_user BIGINT, in_all BIGINT)
+-- postgres: RETURNS TABLE (queued BIGINT, waiting BIGINT, working BIGINT, dead BIGINT, first BIGINT)
+-- postgres: LANGUAGE sql STABLE SECURITY DEFINER AS $$
+-- postgres:     SELECT
+-- postgres:         COUNT(*) FILTER (WHERE known.can),
+-- postgres:         COUNT(*) FILTER (WHERE NOT known.can),
+-- postgres:         COUNT(*) FILTER (WHERE known.owner IS NOT NULL AND known.dead IS NULL),
+-- postgres:         COUNT(known.dead),
+-- postgres:         MIN(known.until) FILTER (WHERE known.can)
+-- postgres:     FROM (
+-- postgres:         SELECT queue.owner, queue.dead, queue.until, CASE WHEN queue.owner IS NULL AND queue.dead IS NULL THEN
+-- postgres:             (queue.not_before IS NULL OR NOT queue.not_before BETWEEN prowess_now() + 1 AND prowess_now() + 86400000000)
+-- postgres:             AND (SELECT COUNT(*) FROM prowess_queue AS held WHERE held.owner IS NOT NULL) < $2
+-- postgres:             AND queue.belongs_to NOT IN (
+-- postgres:                 SELECT held.belongs_to FROM prowess_queue AS held WHERE held.owner IS NOT NULL AND held.belongs_to <> ''
+-- postgres:                 GROUP BY held.belongs_to HAVING COUNT(*) >= $1
+-- postgres:             )
+-- postgres:         END AS can
+-- postgres:         FROM prowess_queue AS queue
+-- postgres:     ) AS known
+-- postgres: $$;
+-- postgres:
+-- postgres: DO $$
+-- postgres: DECLARE
+-- postgres:     one REGPROCEDURE;
+-- postgres: BEGIN
+-- postgres:     FOREACH one IN ARRAY ARRAY[
+-- postgres:         'prowess_remember_place()', 'prowess_note_delay()', 'prowess_line(TEXT)', 'prowess_lose_claims(BYTEA, BIGINT)',
+-- postgres:         'prowess_claim(BYTEA, BIGINT, BIGINT, BIGINT, BYTEA, BIGINT)',
+-- postgres:         'prowess_claim_next(BYTEA, BIGINT, BIGINT, BIGINT, BYTEA, BIGINT)', 'prowess_queue_numbers(BIGINT, BIGINT)'
+-- postgres:     ]::REGPROCEDURE[] LOOP
+-- postgres:         EXECUTE format('ALTER FUNCTION %s SET search_path = %I, pg_temp', one, current_schema());
+-- postgres:         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', one);
+-- postgres:     END LOOP;
+-- postgres: END $$;
+-- postgres:
+-- postgres: -- Roles that could claim before can claim now.
+-- postgres: DO $$
+-- postgres: DECLARE
+-- postgres:     served REGROLE;
+-- postgres: BEGIN
+-- postgres:     FOR served IN
+-- postgres:         SELECT DISTINCT allowed.grantee::REGROLE FROM pg_proc AS known, aclexplode(known.proacl) AS allowed
+-- postgres:         WHERE known.oid = 'prowess_all_users()'::REGPROCEDURE AND allowed.grantee NOT IN (known.proowner, 0)
+-- postgres:     LOOP
+-- postgres:         EXECUTE format(
+-- postgres:             'GRANT EXECUTE ON FUNCTION prowess_claim_next(BYTEA, BIGINT, BIGINT, BIGINT, BYTEA, BIGINT),
+-- postgres:                 prowess_queue_numbers(BIGINT, BIGINT) TO %s', served
+-- postgres:         );
+-- postgres:     END LOOP;
+-- postgres: END $$;
