@@ -3,7 +3,7 @@
   python3 bench/cluster_scaling.py --prowess target/release/prowess
 
 A worker is one process with 8 turns at once. A response of the model takes 500 ms. A step is one model call with the tool calls of
-its response; every other turn has two steps. For each number of workers, threads with a message each are queued first, then the
+its response; a turn has `--steps` of them. For each number of workers, threads with a message each are queued first, then the
 workers start. A measurement begins when the workers are busy, and ends while threads still wait.
 
 The last row goes through PgBouncer, which counts queries and bytes. Only loopback is used; everything stops by itself.
@@ -27,8 +27,6 @@ from cluster.processes import Cluster, Postgres, configuration, plain_get
 
 # A user may have 200 messages that wait.
 WAITING = 200
-# Steps per turn: every other turn has two.
-STEPS = 1.5
 HERE = Path(__file__).resolve().parent
 
 
@@ -106,7 +104,7 @@ async def measure(options, postgres, directory, workers, is_pooled):
     try:
         await cluster.start()
         slots = workers * options.turns
-        rate = slots / (options.delay * STEPS)
+        rate = slots / (options.delay * options.steps)
         wanted = int(rate * (options.seconds + options.warm_up) * 1.1) + 2 * slots
         await queue_threads(options, cluster, wanted, watching)
         for number in range(workers):
@@ -142,8 +140,8 @@ async def queue_threads(options, cluster, wanted, watching):
             _, thread, _ = await api.request("POST", "/threads", {})
             if number < options.watched:
                 watching.append(asyncio.create_task(Watcher(api, thread["id"], []).run()))
-            kind = ("say", "plan")[number % 2]
-            status, answer, _ = await api.request("POST", f"/threads/{thread['id']}/turns", {"text": f"do:{kind}:{number}"})
+            text = f"do:plan:{options.steps - 1}x{number}"
+            status, answer, _ = await api.request("POST", f"/threads/{thread['id']}/turns", {"text": text})
             if status != 202:
                 raise SystemExit(f"a message was refused: {status} {answer}")
 
@@ -172,8 +170,9 @@ def main():
     arguments.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
     arguments.add_argument("--turns", type=int, default=8, help="threads at the same time in one worker")
     arguments.add_argument("--delay", type=float, default=0.5, help="how long a response takes, in seconds")
+    arguments.add_argument("--steps", type=int, default=2, help="the steps of a turn")
     arguments.add_argument("--seconds", type=float, default=20)
-    arguments.add_argument("--warm-up", type=float, default=4)
+    arguments.add_argument("--warm-up", type=float, default=6)
     arguments.add_argument("--watched", type=int, default=0, help="how many of the threads have a client that follows their events")
     arguments.add_argument("--pooled", type=int, default=2, help="the number of workers behind PgBouncer; 0 leaves this row out")
     arguments.add_argument("--most-round-trips", type=float, help="fail if a step takes more of them")
@@ -182,7 +181,7 @@ def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
     first, failed = None, []
-    print(f"{os.cpu_count()} cores; {options.turns} turns at once in a worker; a response takes {options.delay * 1000:.0f} ms; {options.seconds:.0f} s each")
+    print(f"{os.cpu_count()} cores; {options.turns} turns at once in a worker; a turn has {options.steps} steps; a response takes {options.delay * 1000:.0f} ms; {options.seconds:.0f} s each")
     print(HEAD)
     for workers, is_pooled in [*((workers, False) for workers in options.workers), *([(options.pooled, True)] if options.pooled else [])]:
         # A database of its own for each, so that all begin alike.

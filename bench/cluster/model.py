@@ -9,7 +9,7 @@
 | `task` | hands `do:charge:KEY-sub` to a sub-agent, and answers |
 | `write` | writes a file, reads it, and answers |
 | `read` | reads the file that an earlier `write` with the same key made, and answers |
-| `plan` | writes a todo list, and answers |
+| `plan` | writes a todo list in as many responses as the key says (`3x` and the rest of the key), and answers |
 | `long` | answers for a long time, so that somebody can cancel it |
 """
 
@@ -120,7 +120,9 @@ class Model:
             if key in self.written and f"note {key}" not in answers[-1]:
                 self.wrong.append(f"{kind} {key}: the file that was written was not read, but: {answers[-1][:200]}")
             return self.words
-        if answers:
+        if kind == "plan" and len(answers) < int(key.partition("x")[0]):
+            return [("write_todos", {"todos": [{"content": f"{key} {len(answers)}", "status": "in_progress"}]})]
+        if answers or kind == "plan":
             return self.words
         first = {
             "charge": [("witness__charge", {"key": key})],
@@ -129,7 +131,6 @@ class Model:
             "task": [("task", {"description": f"do:charge:{key}-sub", "subagent_type": "general-purpose"})],
             "write": [("write_file", {"file_path": path, "content": f"note {key}\n"})],
             "read": [("read_file", {"file_path": path})],
-            "plan": [("write_todos", {"todos": [{"content": key, "status": "in_progress"}]})],
         }
         return first[kind]
 

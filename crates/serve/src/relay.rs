@@ -18,6 +18,8 @@ use crate::live::{Piece, SoFar};
 
 /// How often a process says that somebody still watches a thread.
 const STILL: Duration = Duration::from_secs(10);
+/// After what time it is known who watches, if a process asks.
+const TOLD: Duration = Duration::from_secs(2);
 /// After what time without word nobody watches any more.
 const FORGOTTEN: Duration = Duration::from_secs(35);
 /// The most watched threads of other processes that are remembered.
@@ -35,6 +37,8 @@ enum Signal {
     Posted { t: ThreadId },
     /// Somebody watches the thread now, in the process `by`. Whoever works on it says what was said so far.
     Watch { t: ThreadId, by: String },
+    /// A process that just began to hear signals asks who watches threads.
+    Who { by: String },
     /// Somebody still watches these threads, in the process `by`.
     Still {
         t: Vec<ThreadId>,
@@ -131,6 +135,11 @@ impl Relay {
         self.send(Audience::Workers, &Signal::Posted { t: thread.clone() });
     }
 
+    /// Asks other processes what they watch.
+    fn ask(&self) {
+        self.send(Audience::Watchers, &Signal::Who { by: self.own.clone() });
+    }
+
     /// Says that somebody begins to watch a thread here.
     pub(crate) fn watch(&self, thread: &ThreadId) {
         self.send(Audience::Workers, &Signal::Watch { t: thread.clone(), by: self.own.clone() });
@@ -151,7 +160,7 @@ impl Relay {
     }
 
     fn is_watched(&self, thread: &ThreadId) -> bool {
-        if lock(&self.hears_since).elapsed() < STILL + Duration::from_secs(2) {
+        if lock(&self.hears_since).elapsed() < TOLD {
             return true;
         }
         // Most servers have one process.
@@ -278,6 +287,8 @@ impl App {
                     live.catch_up(&by);
                 }
             }
+            Signal::Who { by } if by == relay.own => {}
+            Signal::Who { .. } => relay.still(&self.live.watched()),
             Signal::Still { by, .. } if by == relay.own => {}
             Signal::Still { t, .. } => relay.note_watched(&t),
             Signal::Live { by, .. } if by == relay.own => {}
@@ -301,6 +312,7 @@ impl App {
     /// Looks at everything that a lost signal could have been about.
     fn missed(&self) {
         *lock(&self.relay.hears_since) = Instant::now();
+        self.relay.ask();
         self.posted.notify_one();
         self.look_after_all();
         for thread in self.live.watched() {

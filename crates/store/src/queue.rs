@@ -167,6 +167,20 @@ impl DeadLetters {
     }
 }
 
+/// The rows of [`queue::INBOX`].
+fn read_inbox(claim: &Claim, rows: &[Row]) -> Result<Inbox, QueueError> {
+    let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(claim.thread()));
+    let Some(first) = rows.first() else { return Err(lost(claim)) };
+    let posted = first.count(0).map_err(failed)?;
+    let mut entries = Vec::new();
+    for row in rows {
+        if row.maybe_number(1).map_err(failed)?.is_some() {
+            entries.push(entry(claim.thread(), row)?);
+        }
+    }
+    Ok(Inbox::new(entries, posted))
+}
+
 impl Database {
     fn dead_letters(&self) -> &DeadLetters {
         match self {
@@ -302,15 +316,7 @@ impl TurnQueue for Database {
         let failed = |error: DatabaseError| error.in_queue(QueueAction::Read(claim.thread()));
         let inbox = Statement::new(queue::INBOX, held(claim));
         let rows = self.of_thread(claim.thread()).query_briefly(inbox).await.map_err(failed)?;
-        let Some(first) = rows.first() else { return Err(lost(claim)) };
-        let posted = first.count(0).map_err(failed)?;
-        let mut entries = Vec::new();
-        for row in &rows {
-            if row.maybe_number(1).map_err(failed)?.is_some() {
-                entries.push(entry(claim.thread(), row)?);
-            }
-        }
-        Ok(Inbox::new(entries, posted))
+        read_inbox(claim, &rows)
     }
 
     async fn waits(&self, claim: &Claim, key: &str) -> Result<Option<u64>, QueueError> {
@@ -331,6 +337,13 @@ impl TurnQueue for Database {
     async fn taken(&self, claim: &Claim, number: u64) -> Result<(), QueueError> {
         let take = Statement::new(queue::TAKE, held_with(claim, signed(number)));
         self.of_claim(claim, QueueAction::Take(claim.thread()), vec![take]).await.map(drop)
+    }
+
+    async fn taken_then_inbox(&self, claim: &Claim, number: u64) -> Result<Inbox, QueueError> {
+        let take = Statement::new(queue::TAKE, held_with(claim, signed(number)));
+        let inbox = Statement::new(queue::INBOX, held(claim));
+        let rows = self.of_claim(claim, QueueAction::Take(claim.thread()), vec![take, inbox]).await?;
+        read_inbox(claim, rows.get(1).map_or(&[][..], Vec::as_slice))
     }
 
     async fn finish(&self, claim: &Claim, posted: u64) -> Result<Finished, QueueError> {

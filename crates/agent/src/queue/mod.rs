@@ -463,6 +463,16 @@ pub trait TurnQueue: Send + Sync + Debug {
     /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
     async fn taken(&self, claim: &Claim, number: u64) -> Result<(), QueueError>;
 
+    /// [`TurnQueue::taken`], and then [`TurnQueue::inbox`]. A database can do both at once.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::ClaimLost`] if another worker has claimed the thread.
+    async fn taken_then_inbox(&self, claim: &Claim, number: u64) -> Result<Inbox, QueueError> {
+        self.taken(claim, number).await?;
+        self.inbox(claim).await
+    }
+
     /// Ends a claim and its lease. The thread rests if its inbox was last read with this number of posts, else it stays queued.
     ///
     /// # Errors

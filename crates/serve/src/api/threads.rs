@@ -327,16 +327,17 @@ async fn keep(queue: &dyn TurnQueue, claim: &Claim) -> Infallible {
     }
 }
 
-/// Deletes a thread that no worker has. The owner's entry goes last: as long as it is there, the deletion can be repeated.
+/// Deletes a thread that no worker has. The owner's entry goes with the log, and the files before both: as long as the entry is
+/// there, the deletion can be repeated.
 async fn delete_claimed(app: &App, thread: &OwnedThread, claim: &Claim) -> Result<(), ApiError> {
     let served = app.agents.thread(&thread.owner, &thread.id).await?;
+    app.agents.remove(&thread.owner, &thread.id).await?;
     match served.agent.delete_leased(&claim.lease).await {
         Ok(()) | Err(AgentError::Thread(ThreadError::NotFound(_))) => {}
         Err(AgentError::Thread(error)) => return Err(error.into()),
         Err(error) => return Err(ApiError::internal(&error)),
     }
     app.replays.forget(&thread.id);
-    app.agents.remove(&thread.owner, &thread.id).await?;
     app.threads.delete(&thread.owner, &thread.id).await?;
     app.inbox_of(&thread.owner).forget(&thread.id).await?;
     Ok(())

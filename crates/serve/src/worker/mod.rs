@@ -29,7 +29,7 @@ use crate::replays::ReadError;
 
 /// How often a worker looks for posts and queued threads if no signals of other processes arrive.
 const LOOK: Duration = Duration::from_millis(500);
-/// The same if they arrive: delays and the claims of workers that vanished end without a signal.
+/// The same for queued threads if they arrive: delays and the claims of workers that vanished end without a signal.
 const CALM_LOOK: Duration = Duration::from_secs(1);
 /// How long a thread waits after its worker failed, times the number of attempts, up to a minute.
 const RETRY: Duration = Duration::from_secs(2);

@@ -1,5 +1,6 @@
 //! The work on one thread: takes in what was posted, and lets the agent work until the thread rests.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -14,13 +15,15 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::meter::{Meter, Payment};
 use super::summary::{first_words, summary_of, title_of};
-use super::{LOOK, WorkError, look_every};
+use super::{LOOK, WorkError};
 use crate::app::{App, lock};
 use crate::live::{LiveThread, Piece};
 use crate::view::Replay;
 
 /// How often pieces of text are passed on.
 const PIECES: Duration = Duration::from_millis(100);
+/// How often a worker looks for the end of a turn if signals of other processes arrive.
+const CALM_TURN: Duration = Duration::from_secs(3);
 /// How often a worker checks that the user may still go on.
 const CHECK: Duration = Duration::from_secs(2);
 /// How many events one request to the store reads.
@@ -87,6 +90,8 @@ pub(super) struct Work<'a> {
     /// When the claim was last renewed.
     kept: Mutex<Instant>,
     owned: &'a OwnedThread,
+    /// Whether the user has a limit of the day.
+    has_limits: AtomicBool,
     meter: Arc<Meter>,
     live: &'a Arc<LiveThread>,
 }
@@ -99,7 +104,12 @@ impl<'a> Work<'a> {
         live: &'a Arc<LiveThread>,
     ) -> Self {
         let (kept, meter) = (Mutex::new(Instant::now()), Meter::new(live, &owned.owner));
-        Self { app, claim, kept, owned, meter, live }
+        Self { app, claim, kept, owned, has_limits: AtomicBool::new(true), meter, live }
+    }
+
+    /// How often it looks for the wish to cancel if nobody tells of it.
+    fn look_every(&self) -> Duration {
+        if self.app.relay.hears() { CALM_TURN } else { LOOK }
     }
 
     fn thread(&self) -> &ThreadId {
@@ -150,22 +160,28 @@ impl<'a> Work<'a> {
 
     /// Works until the thread rests.
     async fn work_in(&self, thread: &mut Thread) -> Result<Worked, WorkError> {
+        let mut known = None;
         loop {
             // Turns that are too short to renew it may come one after another.
             if self.until_due().is_zero() {
                 self.keep().await?;
             }
-            let inbox = self.app.queue.inbox(self.claim).await?;
+            let inbox = match known.take() {
+                Some(inbox) => inbox,
+                None => self.app.queue.inbox(self.claim).await?,
+            };
             let posted = inbox.posted;
             match self.next(thread, inbox).await? {
                 Next::Rest => return Ok(Worked::Rests(posted)),
                 Next::Wait => return Ok(Worked::Waits(posted)),
-                Next::Drop(number) => self.app.queue.taken(self.claim, number).await?,
+                Next::Drop(number) => {
+                    known = Some(self.app.queue.taken_then_inbox(self.claim, number).await?)
+                }
                 Next::Turn(turn) => {
                     let taken = self.take(thread, turn).await;
                     // Before anybody asks whether the user may go on.
                     self.note_usage().await?;
-                    taken?;
+                    known = taken?;
                 }
             }
             // A server that stops leaves what waits to the next one.
@@ -239,15 +255,17 @@ impl<'a> Work<'a> {
         Ok(Next::Turn(Turn::Entry(entry)))
     }
 
-    async fn take(&self, thread: &mut Thread, turn: Turn) -> Result<(), WorkError> {
+    /// Takes in a post, or lets the turn go on. Returns the inbox if it was read after that.
+    async fn take(&self, thread: &mut Thread, turn: Turn) -> Result<Option<Inbox>, WorkError> {
         let (live, meter): (&LiveThread, &Meter) = (self.live, &self.meter);
         let (number, post) = match turn {
             Turn::GoOn => {
-                return self.drive(thread, None, async |thread| thread.go_on(meter).await).await;
+                self.drive(thread, None, async |thread| thread.go_on(meter).await).await?;
+                return Ok(None);
             }
             Turn::Stop(reason) => {
                 self.keeping(thread.stop(reason, meter)).await??;
-                return Ok(());
+                return Ok(None);
             }
             Turn::Entry(entry) => (entry.number, entry.post),
         };
@@ -258,7 +276,7 @@ impl<'a> Work<'a> {
                 self.drive(thread, Some(number), say).await?;
                 // If its turn ended before it began, it waits.
                 if !has(thread, &message) {
-                    return Ok(());
+                    return Ok(None);
                 }
             }
             Post::Reply { number: asked, reply, .. } => {
@@ -283,10 +301,7 @@ impl<'a> Work<'a> {
             }
             _ => {}
         }
-        if number > 0 {
-            self.app.queue.taken(self.claim, number).await?;
-        }
-        Ok(())
+        Ok(Some(self.app.queue.taken_then_inbox(self.claim, number).await?))
     }
 
     /// Lets the agent work, passes pieces on, keeps the claim, and looks for the wish to cancel.
@@ -335,13 +350,18 @@ impl<'a> Work<'a> {
     /// Keeps the claim until the turn should end early. A queue that fails is an error only when the claim has ended.
     async fn look_for_end(&self, own: Option<u64>) -> Result<End, WorkError> {
         let mut checked = Instant::now();
+        let mut next = checked + self.look_every();
         loop {
             let looked = async {
                 tokio::select! {
-                    () = tokio::time::sleep(look_every(self.app)) => {}
-                    () = self.meter.paid() => {}
+                    () = tokio::time::sleep_until(next) => {}
+                    // Only limits can end a turn because of a payment.
+                    () = self.meter.paid() => if !self.has_limits.load(Ordering::Relaxed) {
+                        return self.note_paid().await.map(|_| None);
+                    },
                     () = self.live.posted.notified() => {}
                 }
+                next = Instant::now() + self.look_every();
                 let is_due = checked.elapsed() > CHECK;
                 if is_due {
                     checked = Instant::now();
@@ -363,13 +383,7 @@ impl<'a> Work<'a> {
     /// Why the turn should end: somebody cancelled it, or its user may not go on. The latter is checked after each payment, and if it
     /// is due.
     async fn look(&self, own: Option<u64>, is_due: bool) -> Result<Option<End>, WorkError> {
-        let paid = self.note_usage().await?;
-        if self.meter.take_progress()
-            && let Err(error) = self.app.queue.progressed(self.claim).await
-        {
-            self.meter.note_progress();
-            return Err(error.into());
-        }
+        let paid = self.note_paid().await?;
         let cancel = Post::Cancel { turn: self.meter.turn().unwrap_or_default() }.key();
         let look = self.app.threads.look(&self.owned.owner, self.claim, &cancel).await?;
         if !look.is_claimed {
@@ -384,6 +398,18 @@ impl<'a> Work<'a> {
         Ok(self.forbids(&look).map(|forbidden| End::Stopped(forbidden.reason())))
     }
 
+    /// Notes what was paid, and progress of sub-agents. Returns whether anything was paid.
+    async fn note_paid(&self) -> Result<bool, WorkError> {
+        let paid = self.note_usage().await?;
+        if self.meter.take_progress()
+            && let Err(error) = self.app.queue.progressed(self.claim).await
+        {
+            self.meter.note_progress();
+            return Err(error.into());
+        }
+        Ok(paid)
+    }
+
     /// Why the user may not go on.
     async fn forbidden(&self) -> Result<Option<Forbidden>, WorkError> {
         let look = self.app.threads.look(&self.owned.owner, self.claim, "").await?;
@@ -391,6 +417,10 @@ impl<'a> Work<'a> {
     }
 
     fn forbids(&self, look: &WorkerLook) -> Option<Forbidden> {
+        let limits = look.user.as_ref().map(|user| self.app.daily_limits(user));
+        let has_limits =
+            limits.is_some_and(|limits| limits.tokens.is_some() || limits.micro_dollars.is_some());
+        self.has_limits.store(has_limits, Ordering::Relaxed);
         let Some(user) = look.user.as_ref().filter(|user| !user.is_disabled) else {
             return Some(Forbidden::Disabled);
         };

@@ -18,7 +18,7 @@ pub(super) struct Bucket(Arc<Shared>);
 struct Shared {
     address: String,
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// Whether it refuses to write below `threads/`.
+    /// Whether it refuses to write below `threads/` and `removed/`.
     refuses: AtomicBool,
     /// Whether it refuses to read below `threads/`.
     hides: AtomicBool,
@@ -127,7 +127,10 @@ impl Bucket {
         let Request { method, key, query, headers, body } = request;
         let mut objects = self.objects();
         match method.as_str() {
-            "PUT" if self.0.refuses.load(Ordering::Relaxed) && key.contains("/threads/") => {
+            "PUT"
+                if self.0.refuses.load(Ordering::Relaxed)
+                    && (key.contains("/threads/") || key.contains("/removed/")) =>
+            {
                 (403, String::new(), b"<Error><Code>AccessDenied</Code></Error>".to_vec())
             }
             "PUT" if headers.contains_key("if-none-match") && objects.contains_key(key) => {
