@@ -33,6 +33,10 @@ WHERE held.locktype = 'advisory' AND held.granted AND held.objsubid = 2 AND held
     AND held.objid = to_regclass('prowess_schema')::oid
     AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())";
 
+/// How often the lock of an older server is tried, and the pause after each time.
+const OLDER_SERVER_TRIES: u32 = 20;
+const OLDER_SERVER_PAUSE: Duration = Duration::from_millis(50);
+
 /// How long a migration waits for those of other processes. [`BEGIN`] has the same value.
 const MIGRATION_LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const BEGIN: &str = "SET LOCAL lock_timeout = '60s'; SET LOCAL idle_in_transaction_session_timeout = '60s'";
@@ -90,8 +94,12 @@ impl PostgresStore {
     /// Refuses to change the tables while a server of an older version uses them. Such a server holds a lock.
     async fn check_no_older_server(&self, client: &Client) -> Result<(), DatabaseError> {
         let failed = |error| self.failed(error);
-        if number(client, NO_OLDER_SERVER).await.map_err(failed)?.is_some() {
-            return Ok(());
+        // Another process that just migrated may not have let go of the lock yet.
+        for _ in 0..OLDER_SERVER_TRIES {
+            if number(client, NO_OLDER_SERVER).await.map_err(failed)?.is_some() {
+                return Ok(());
+            }
+            tokio::time::sleep(OLDER_SERVER_PAUSE).await;
         }
         let holder = number(client, OLDER_SERVER).await.map_err(failed)?;
         let connection =
