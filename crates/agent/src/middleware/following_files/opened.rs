@@ -238,7 +238,16 @@ async fn read_files(
     }
 }
 
-fn not_made(error: &StorageError) -> ToolOutput {
+/// The output of a call that was not made. If the store of threads failed, the call is made later.
+fn not_made(error: StorageError) -> ToolOutput {
+    match error.downcast::<ThreadError>() {
+        Ok(error) if matches!(*error, ThreadError::Store { .. }) => ToolOutput::Unstored(*error),
+        Ok(error) => unmade(&error),
+        Err(error) => unmade(&error),
+    }
+}
+
+fn unmade(error: &dyn std::fmt::Display) -> ToolOutput {
     ToolAnswer::error(format!("Error: the call was not made: {error}")).into()
 }
 
@@ -281,11 +290,11 @@ impl Middleware for OpenFiles {
     async fn wrap_tool_call(&self, context: MiddlewareContext<'_>, next: NextTool<'_>) -> ToolOutput {
         if let Err(error) = self.opened.look_at_sub_agents(context).await {
             self.opened.log().has_looked = false;
-            return not_made(&error);
+            return not_made(error);
         }
         // Another call may have failed to restore them.
         if let Err(error) = self.opened.shared.ready().await {
-            return not_made(&error);
+            return not_made(error);
         }
         let output = next.call().await;
         match (output, self.opened.settle().await) {
@@ -322,5 +331,23 @@ impl Middleware for OpenFiles {
 
     fn unstored(&self) -> Vec<StateChange> {
         std::mem::take(&mut self.opened.log().unstored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_waits_for_the_store_of_threads_and_for_nothing_else() {
+        let away = ThreadError::Store { action: "read".to_owned(), source: "it is away".into() };
+        assert!(matches!(not_made(away.into()), ToolOutput::Unstored(ThreadError::Store { .. })));
+        for gone in [ThreadError::NotFound(ThreadId::new()).into(), StorageError::from("a file is gone")] {
+            let ToolOutput::Done(answer) = not_made(gone) else { panic!("the model is not told") };
+            assert!(
+                answer.is_error && answer.text.starts_with("Error: the call was not made: "),
+                "{answer:?}"
+            );
+        }
     }
 }
