@@ -94,7 +94,8 @@ async def measure(options, postgres, directory, workers, is_pooled):
     model = ModelProcess(options.delay)
     variables = {"PROWESS_DATABASE": postgres.through(postgres.port)}
     # Without an object store, all processes of a server share a directory.
-    common = ["--turns", str(options.turns), "--streams", "8000", "--data", f"{directory}/data"]
+    # There are few users, so each may have all turns.
+    common = ["--turns", str(options.turns), "--turns-per-user", "1000", "--streams", "8000", "--data", f"{directory}/data"]
     if is_pooled:
         variables["PROWESS_DATABASE"] = postgres.pooler_url
         common += ["--listen-database", postgres.through(postgres.port)]
