@@ -2,8 +2,10 @@
 
 CLUSTER_TARGET := $(or $(CARGO_TARGET_DIR),target)
 CLUSTER_PROGRAM := $(CLUSTER_TARGET)/release/prowess
-# The version before the last migration. `make cluster-rolling OLD_REF=…` takes another one.
-OLD_REF ?= $(shell git log -1 --format=%H -- crates/store/src/migrations)~1
+# The newest commit without the last migration. `make cluster-rolling OLD_REF=…` takes another one.
+LAST_MIGRATION = $(shell ls crates/store/src/migrations/*.sql | sort -V | tail -n 1)
+OLD_REF ?= $(shell for commit in $$(git rev-list HEAD); do \
+	  git cat-file -e "$$commit:$(LAST_MIGRATION)" 2>/dev/null || { echo "$$commit"; break; }; done)
 
 .PHONY: cluster-build cluster-smoke cluster-chaos cluster-scaling cluster-simulation cluster-simulation-smoke cluster-rolling manifests pgbouncer
 
