@@ -24,7 +24,8 @@ cluster-chaos: cluster-build
 
 # Turns per second with 1, 2, 4 and 8 workers, and statements, round trips and bytes per step.
 cluster-scaling: cluster-build
-	timeout 1800 python3 bench/cluster_scaling.py --prowess $(CLUSTER_PROGRAM) --most-round-trips 6 --least-linear 0.9
+	timeout 900 python3 bench/cluster_scaling.py --prowess $(CLUSTER_PROGRAM) --most-round-trips 15 --least-linear 0.85
+	timeout 900 python3 bench/cluster_scaling.py --prowess $(CLUSTER_PROGRAM) --steps 8 --pooled 0 --most-round-trips 8 --least-linear 0.9
 
 # 100,000 open threads on one PostgreSQL with the settings of docs/scaling.md: the real server, with a model that pretends. It takes a
 # quarter of an hour. The short one only shows that it works.
